@@ -15,7 +15,7 @@ from django.db import DatabaseError
 
 from chamber import live
 from chamber.live.hub import Reader, here
-from chamber.sessions import held_back
+from chamber.sessions import VIEWING, held_back
 from chamber.standing import Standing
 from teams.models import Pool
 from teams.permissions import Permission, may_anywhere
@@ -71,14 +71,14 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if self.user is None or not self.user.is_authenticated:
             await self.close(SIGNED_OUT)
             return
-        if await _in_thread(held_back)(self.user):
+        session = self.scope.get("session")
+        if await _in_thread(_has_none)(self.user, session):
             await self.close(SIGNED_OUT)
             return
         self.hub = here()
         if self.hub.owners[self.user.pk] >= MAX_PAGES_OF_USER:
             await self.close(TOO_MANY)
             return
-        session = self.scope.get("session")
         self.session_key: str = (session and session.session_key) or ""
         self.standing = Standing(self.user.pk, session_key=self.session_key)
         self.asked: frozenset[str] = frozenset()
@@ -189,6 +189,13 @@ async def _allowed(user: Any, topics: Collection[str]) -> frozenset[str]:
     allowed = SHARED_TOPICS.intersection(topics) | ({f"owner:{user.pk}"} & set(topics))
     others = [topic for topic in topics if topic.startswith(("workload:", "queue:"))]
     return allowed | (await _visible(user, others) if others else set())
+
+
+def _has_none(user: Any, session: Any) -> bool:
+    """Return whether the reader's pages do not change by themselves: they may do nothing yet, or see the pages as
+    somebody else does.
+    """
+    return (bool(session) and VIEWING in session) or held_back(user)
 
 
 @_in_thread

@@ -1,7 +1,9 @@
 """An organisation in which every URL has something to be about, and a person of each role."""
 
 import json
+import zlib
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from agentlink.models import AgentToken
+from agentlink.models import AgentToken, PodLog
 from agentlink.spaces import bind_namespace
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import ApiToken, Scope, User
@@ -26,9 +28,9 @@ from chamber.tests.factors.devices import give_passkey
 from chamber.tokens import Wanted, create_token
 from teams import actions
 from teams.actors import Actor
-from teams.models import Role, Team
+from teams.models import Pool, Role, Team
 from teams.tests.factories import bind, make_org, make_pool, make_team, make_user, member, set_share
-from workloads.models import Status
+from workloads.models import EndReason, Phase, Status
 from workloads.tests.factories import make_workload
 
 
@@ -43,7 +45,8 @@ def patterns(resolver: URLResolver, namespace: str = "") -> Iterator[tuple[str, 
             yield f"{namespace}{pattern.name}", pattern
 
 
-URLS = dict(patterns(get_resolver()))
+ALL_URLS = list(patterns(get_resolver()))
+URLS = dict(ALL_URLS)
 
 TEAM_EDIT = {"version": "1", "name": "NLP", "slug": "nlp"}
 ROW = {"version": "1", "share_version": "1", "reservation": "8", "bursting_priority": "2"}
@@ -132,7 +135,7 @@ PROVIDER = Provider(id="acme", name="Acme SSO", issuer="http://127.0.0.1:9", cli
 SETTINGS: dict[str, Any] = {"CHAMBER_RING": "builtins.list", "MAIL": True, "IDENTITY_PROVIDERS": (PROVIDER,)}
 
 TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old", "delete": "idle"}
-WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1"}
+WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1", "logs": "ended-1", "watch": "ended-1"}
 
 
 class World:
@@ -159,7 +162,7 @@ class World:
         self.pool = make_pool("Main")
         set_share(research, self.pool, gpus=8)
         set_share(self.nlp, self.pool, gpus=4)
-        self._workloads(self.nlp, self.users["owner"])
+        self._workloads(self.nlp, self.users["owner"], self.pool)
         cluster = make_cluster("east")
         make_node(cluster, "n1", pool=self.pool)
         self.agent_token = AgentToken.objects.create(cluster=cluster, token_hash="x" * 64, prefix="cha_")
@@ -204,11 +207,19 @@ class World:
         }
 
     @staticmethod
-    def _workloads(team: Team, owner: User) -> None:
+    def _workloads(team: Team, owner: User, pool: Pool) -> None:
         make_workload(team, owner, slug="train-1")
         make_workload(team, owner, slug="held-1", held=True, reason_code="held")
-        ended = {"status": Status.CANCELLED, "finished_at": timezone.now(), "reason_code": "cancelled"}
-        make_workload(team, owner, slug="ended-1", **ended)
+        # Long enough ago that nobody waits for its log.
+        now = timezone.now() - timedelta(hours=1)
+        ended = make_workload(
+            team, owner, slug="ended-1", status=Status.CANCELLED, finished_at=now, reason_code="cancelled"
+        )
+        attempt = ended.attempts.create(
+            number=1, pool=pool, phase=Phase.OVER, allocation=[], gpus_milli=1000, queued_at=now, ended_at=now,
+            released_at=now, end_reason=EndReason.CANCELLED,
+        )  # fmt: skip
+        PodLog.objects.create(attempt=attempt, pod_index=0, content=zlib.compress(b"one"), size_bytes=3)
 
     def address(self, name: str) -> str:
         """Return the address of a URL, about the thing of this world that fits it."""
@@ -252,14 +263,7 @@ class World:
         wanted = URLS[name].pattern.converters
         return reverse(name, kwargs={key: values[key] for key in wanted})
 
-    def status(self, actor: str, method: str, name: str) -> int:
-        """Return what the actor gets by a session; whatever it changed is undone."""
-        client = Client()
-        if actor in self.users:
-            client.force_login(self.users[actor])
-        return self.ask(client, method, name, {})
-
-    def ask(self, client: Client, method: str, name: str, headers: dict[str, str]) -> int:
+    def answer(self, client: Client, method: str, name: str, headers: dict[str, str]) -> Any:
         """Return what is answered; whatever it changed is undone."""
         cache.clear()  # of tries
         body: Any = {} if method == "GET" else BODIES.get(name, {})
@@ -272,7 +276,7 @@ class World:
         with transaction.atomic():
             answer = getattr(client, method.lower())(self.address(name), headers=told, **content)
             transaction.set_rollback(True)
-        return int(answer.status_code)
+        return answer
 
 
 @pytest.fixture

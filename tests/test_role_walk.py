@@ -10,14 +10,15 @@ from django.db import transaction
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from tests.role_world import BODIES, PROVIDER, SETTINGS, URLS, World, world
+from chamber.requirement import SETS_UP
+from tests.role_world import ALL_URLS, BODIES, PROVIDER, SETTINGS, URLS, World, world
 from tests.walker import Walker
-from tests.ways_in import ACTORS, ROWS, TABLE
+from tests.ways_in import ACTORS, FULL, ROWS, STREAMS, TABLE, Cell, Needs, Row, Way
 
 __all__ = ["ACTORS", "BODIES", "PROVIDER", "ROWS", "URLS", "World", "world"]
 
-PARTS = 8
-"""Of the rows: a database is looked over after each test."""
+PARTS = 4
+"""Of the rows: several processes share them."""
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -37,28 +38,33 @@ def walker(django_db_setup: None, django_db_blocker: Any) -> Iterator[Walker]:
 @pytest.mark.django_db
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_role_gets_what_the_table_says(walker: Walker, part: int) -> None:
-    wrong = {}
-    for row in list(ROWS.values())[part::PARTS]:
-        for cell, status in walker.walk(row).items():
-            if status != row.expected(*cell):
-                wrong[row.method, row.name, *cell] = f"{status}, not {row.expected(*cell)}"
-    assert wrong == {}
+    rows = list(ROWS.values())[part::PARTS]
+    walker.streamed.clear()
+    assert walker.problems(rows) == {}
+    assert walker.streamed == STREAMS & {row.name for row in rows}
 
 
 @pytest.mark.django_db
 def test_what_is_not_in_the_table_is_not_there(walker: Walker) -> None:
-    missing = [(method, name) for name in URLS for method in METHODS if (method, name) not in ROWS]
-    # Who is signed in is sent away from the sign-in page before its methods are looked at.
-    got = {
-        row: walker.world.status("anonymous" if row[1] == "account_login" else "org-admin", *row)
-        for row in missing
-    }
-
+    got = {}
+    for name in URLS:
+        # Who is signed in is sent away from the sign-in page before its methods are looked at.
+        role = "anonymous" if name == "account_login" else FULL
+        for method in METHODS:
+            if (method, name) not in ROWS:
+                answer = walker.answer(Row(method, name, Needs.SESSION, {}), Cell(role, Way.SESSION))
+                got[method, name] = answer.status_code
     assert {row for row, status in got.items() if status != 405} == set(), f"not in {TABLE.name}"
 
 
-def test_the_table_names_only_what_is_there() -> None:
-    assert {name for _, name in ROWS} <= set(URLS)
+def test_the_table_names_only_what_is_there_and_each_name_is_of_one_url() -> None:
+    assert {name for _, name in ROWS} | STREAMS <= set(URLS)
+    assert len(ALL_URLS) == len(URLS)
+
+
+def test_the_table_says_what_is_open_to_set_a_factor_up() -> None:
+    open_to_them = {row.name for row in ROWS.values() if row.needs is Needs.FACTOR}
+    assert open_to_them | {"account_logout"} == SETS_UP
 
 
 NOT_THERE = {"uuid": "0199c1f2-7d3a-7000-8000-000000000001", "int": "987654"}

@@ -1,9 +1,10 @@
-"""Every socket by every way in: the table says what each gets, and a socket that is not in it fails.
+"""Every socket by every way in: the table says what opens it, and a socket that is not in it fails.
 
 What ends one that is open, `tests/test_streams_end.py` walks.
 """
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,15 +18,17 @@ from chamber.asgi import application
 from chamber.models import Scope
 from chamber.tests.sockets import Socket
 from tests.role_world import PROVIDER, SETTINGS, World, world
-from tests.walker import FULL, SESSIONS, Walker, disable_all, require_factor
-from tests.ways_in import DISABLED, HAS_FACTOR, LACKING, NONE, ROLES, Way, sockets
+from tests.walker import VIEWED, Walker, change
+from tests.ways_in import FULL, HAS_FACTOR, ROLES, SOCKETS, STATES, Cell, Needs, Way
 
 __all__ = ["world"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ORIGIN = (b"origin", b"http://localhost")
-LIVE = "ws/live/"
+NOT_LET_IN = 4401
+SYNC = "/agent/v1/sync?wait=0"
+OPENED_BY = {Needs.SESSION: {Way.SESSION}, Needs.AGENT: {Way.AGENT}}
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ async def code_of(path: str, headers: dict[str, str]) -> int:
     connected, code = await socket.connect()
     if not connected:
         return int(code or 0)
-    await socket.send_to('{"watch": ["teams"]}' if path == LIVE else "x")
+    await socket.send_to('{"watch": ["teams"]}' if SOCKETS[path] is Needs.SESSION else "x")
     try:
         return await _closed(socket, path)
     finally:
@@ -56,43 +59,46 @@ async def _closed(socket: Socket, path: str) -> int:
         said: dict[str, Any] = await socket.receive_output()
         if said["type"] == "websocket.close":
             return int(said.get("code", 1000))
-        if path == LIVE or '"not-authorised"' not in said["text"]:
+        if SOCKETS[path] is Needs.SESSION or '"not-authorised"' not in said["text"]:
             return 0
 
 
+def cells(way: Way) -> Iterator[Cell]:
+    """Yield who asks by a way: every role that has a session, else one that stands for all."""
+    roles = VIEWED if way is Way.VIEWING else ROLES if way is Way.SESSION else [FULL]
+    for role in [*roles, HAS_FACTOR] if way is Way.LACKING_SESSION else roles:
+        yield Cell(role, way, Scope.ADMIN)
+
+
 def test_the_table_names_the_sockets_that_there_are() -> None:
+    assert application.application_mapping.keys() == {"http", "websocket"}
     router = application.application_mapping["websocket"].application
-    assert sockets().keys() == {str(route.pattern) for route in router.routes}
+    assert sorted(str(route.pattern) for route in router.routes) == sorted(SOCKETS)
 
 
 async def test_each_way_into_each_socket_gets_what_the_table_says(walker: Walker) -> None:
-    wrong: dict[tuple[str, str, str], int] = {}
-
-    async def walk(ways: frozenset[str]) -> None:
-        for path, codes in sockets().items():
-            for way in codes.keys() & ways:
-                for role in ROLES if way in SESSIONS else [FULL]:
-                    expected = codes[Way.SESSION] if role == HAS_FACTOR and way in LACKING else codes[way]
-                    headers = {} if way == NONE else walker.headers(role, Way(way), Scope.ADMIN)
-                    got = await code_of(path, headers)
-                    if got != expected:
-                        wrong[path, role, way] = got
-
-    await walk(frozenset([*Way, NONE]) - LACKING - DISABLED)
-    await database_sync_to_async(require_factor)()
-    await walk(LACKING)
-    await database_sync_to_async(disable_all)()
-    await walk(DISABLED)
+    wrong: dict[tuple[str, Cell], int] = {}
+    for state, ways in STATES.items():
+        await database_sync_to_async(change)(state)
+        for way, path in itertools.product(ways, SOCKETS):
+            for cell in cells(way):
+                has_factor = way is Way.LACKING_SESSION and cell.role == HAS_FACTOR
+                opened = (Way.SESSION if has_factor else way) in OPENED_BY[SOCKETS[path]]
+                got = await code_of(path, walker.headers(cell))
+                if got != (0 if opened else NOT_LET_IN):
+                    wrong[path, cell] = got
     assert wrong == {}
 
 
-def test_the_agents_other_door_takes_an_agent_s_token_alone(walker: Walker) -> None:
+def test_the_agents_other_door_takes_a_valid_token_of_an_agent_alone(walker: Walker) -> None:
     asked = {}
-    for way in (Way.AGENT_TOKEN, Way.TOKEN, Way.SERVICE, Way.UNKNOWN_TOKEN):
-        headers = walker.headers(FULL, way, Scope.ADMIN)
-        asked[way] = Client().post("/agent/v1/sync", {}, "application/json", headers=headers).status_code
+    for state, ways in STATES.items():
+        change(state)
+        for way in ways:
+            headers = walker.headers(Cell(FULL, way, Scope.ADMIN))
+            asked[way] = Client().post(SYNC, {}, "application/json", headers=headers).status_code
     # What is sent is no list of messages.
-    assert asked == {Way.AGENT_TOKEN: 422, Way.TOKEN: 401, Way.SERVICE: 401, Way.UNKNOWN_TOKEN: 401}
+    assert asked == {way: 422 if way is Way.AGENT else 401 for way in Way}
 
 
 @pytest.mark.parametrize(("token", "status"), [("s" * 40, 200), ("t" * 40, 401)])
@@ -100,4 +106,5 @@ def test_the_providers_door_takes_its_provider_s_token_alone(
     world: World, settings: Settings, token: str, status: int
 ) -> None:
     settings.IDENTITY_PROVIDERS = (PROVIDER.model_copy(update={"scim_token": "s" * 40}),)
-    assert world.ask(Client(), "GET", "scim", {"Authorization": f"Bearer {token}"}) == status
+    answer = world.answer(Client(), "GET", "scim", {"Authorization": f"Bearer {token}"})
+    assert answer.status_code == status

@@ -1,31 +1,36 @@
 """Asks for an address as each role by each way in: sessions and tokens are made once, each request is undone."""
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
 from http.cookies import SimpleCookie
+from typing import Any
 
 from django.conf import settings
-from django.core.cache import caches
+from django.contrib.sessions.models import Session
+from django.core.cache import cache, caches
 from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 
 from agentlink.models import AgentToken
-from chamber.models import Scope, User
+from chamber.models import ApiToken, Scope, ServiceToken, User
 from chamber.services import actions as services
+from chamber.sessions import VIEWING
 from chamber.tokens import Wanted, create_token
 from teams import actions, sign_in
 from teams.actors import Actor
-from teams.models import Binding, Role
+from teams.models import Binding, Role, SignInPolicy
 from tests.role_world import World
-from tests.ways_in import DISABLED, HAS_FACTOR, LACKING, ROLES, Needs, Row, Way
+from tests.ways_in import FULL, HAS_FACTOR, ROLES, STATES, Cell, Needs, Row, Way
 
 SYSTEM = Actor.system("test")
 EVERY_CELL = "CHAMBER_WALK_ALL" in os.environ
-FULL = "org-admin"
-"""The role that stands for all where no role is looked at: nobody may do more."""
-
-Cell = tuple[str, Way, str]
-"""A role, a way in, and the scope of its token, or nothing."""
+VIEWED = ("outsider", "owner")
+SOME_ROLES = frozenset({"outsider", "viewer", "owner", "lead", FULL})
+"""Those that tokens are tried with: what a role may is the same by each way, unless a token bounds it."""
 
 
 class Walker:
@@ -37,17 +42,23 @@ class Walker:
         world.agent_token.token_hash = AgentToken.hash_of(self.agent)
         world.agent_token.save(update_fields=["token_hash"])
         self._sessions = {role: self._session(world.users[role]) for role in ROLES}
+        self._viewing = {role: self._session(world.users[FULL], role) for role in ROLES if role != FULL}
         self._tokens = {
             (role, scope): create_token(user=world.users[role], name=f"walk {scope}", scope=scope, days=1)[1]
             for role in ROLES
             for scope in Scope
         }
         self._services = {(role, scope): secret for role in ROLES for scope, secret in self._service(role)}
+        self.streamed: set[str] = set()
+        """The names of URLs that answered with a stream."""
 
-    @staticmethod
-    def _session(user: User) -> str:
+    def _session(self, user: User, viewed: str = "") -> str:
         client = Client()
         client.force_login(user)
+        if viewed:
+            session = client.session
+            session[VIEWING] = {"user": str(self.world.users[viewed].pk), "until": time.time() + 3600}
+            session.save()
         return str(client.cookies[settings.SESSION_COOKIE_NAME].value)
 
     def _service(self, role: str) -> Iterator[tuple[Scope, str]]:
@@ -57,88 +68,119 @@ class Walker:
         given = Role(binding.role) if binding else None
         account = services.create_service(by=SYSTEM, name=f"as-{role}", team=team, role=given)
         for scope in Scope:
-            yield (
-                scope,
-                services.make_token(by=SYSTEM, account=account, wanted=Wanted(f"walk {scope}", scope))[1],
-            )
+            wanted = Wanted(f"walk {scope}", scope)
+            yield scope, services.make_token(by=SYSTEM, account=account, wanted=wanted)[1]
 
-    @staticmethod
-    def cells(row: Row) -> Iterator[Cell]:
-        """Yield who asks and how: every role where a role is looked at, else one that stands for all.
-
-        No role is looked at where somebody is disabled, or lacks a required factor, or the token's scope is too small;
-        and a page looks at no token. With CHAMBER_WALK_ALL all cells of the product are asked.
-        """
-        yield "anonymous", Way.SESSION, ""
-        for role in ROLES:
-            yield role, Way.SESSION, ""
-            if EVERY_CELL or role in {FULL, HAS_FACTOR}:
-                yield role, Way.LACKING_SESSION, ""
-            if EVERY_CELL or role == FULL:
-                yield role, Way.DISABLED_SESSION, ""
-                yield role, Way.LACKING_TOKEN, Scope.ADMIN
-                yield role, Way.DISABLED_TOKEN, Scope.ADMIN
-            for scope in Scope:
-                if EVERY_CELL or role == FULL or (row.is_api and scope.value == row.needs.value):
-                    yield role, Way.TOKEN, scope
-                if (
-                    EVERY_CELL
-                    or role == FULL
-                    or (row.is_api and row.method != "GET" and scope.value == row.needs.value)
-                ):
-                    yield role, Way.SERVICE, scope
-        for way in (Way.AGENT_TOKEN, Way.UNKNOWN_TOKEN, Way.OTHER_KIND):
-            # The agents' door looks at its token in a thread of its own, which sees nothing of what is undone here.
-            if way is not Way.AGENT_TOKEN or row.needs is not Needs.AGENT:
-                yield FULL, way, ""
-
-    def walk(self, row: Row) -> dict[Cell, int]:
-        """Return what each cell of a row is answered."""
-        cells = list(self.cells(row))
-        found = {cell: self.answer(row, *cell) for cell in cells if cell[1] not in LACKING | DISABLED}
-        for ways, begin in STATES:
-            with transaction.atomic():
-                begin()
-                found |= {cell: self.answer(row, *cell) for cell in cells if cell[1] in ways}
+    def problems(self, rows: Collection[Row]) -> dict[tuple[str, str, Cell], str]:
+        """Return what is wrong with the answers of these rows, by each way in."""
+        asked = [(row, cell) for row in rows for cell in cells(row)]
+        wrong = {}
+        for state, ways in STATES.items():
+            with transaction.atomic(), changed(state):
+                for row, cell in asked:
+                    if cell.way in ways and (problem := row.problem(cell, self.answer(row, cell))):
+                        wrong[row.method, row.name, cell] = problem
                 transaction.set_rollback(True)
-            caches["process"].set(sign_in.ASKED, (None,), None)
-        return found
+        return wrong
 
-    def answer(self, row: Row, role: str, way: Way, scope: str = "") -> int:
+    def answer(self, row: Row, cell: Cell) -> Any:
         """Return what is answered; whatever it changed is undone."""
         self.client.cookies = SimpleCookie()
-        return self.world.ask(self.client, row.method, row.name, self.headers(role, way, scope))
+        answer = self.world.answer(self.client, row.method, row.name, self.headers(cell))
+        if answer.streaming and answer.status_code == 200:
+            self.streamed.add(row.name)
+        return answer
 
-    def headers(self, role: str, way: Way, scope: str = "") -> dict[str, str]:
+    def headers(self, cell: Cell) -> dict[str, str]:
         """Return what says who asks: of a session its cookie, else a token."""
-        if way not in SESSIONS:
-            return {"Authorization": f"Bearer {self._secret(role, way, scope)}"}
-        cookie = self._sessions.get(role)
+        if cell.way is Way.NONE:
+            return {}
+        if not cell.way.by_session:
+            return {"Authorization": f"Bearer {self._secret(cell)}"}
+        held: Mapping[str, str] = self._viewing if cell.way is Way.VIEWING else self._sessions
+        cookie = held.get(cell.role)
         return {} if cookie is None else {"Cookie": f"{settings.SESSION_COOKIE_NAME}={cookie}"}
 
-    def _secret(self, role: str, way: Way, scope: str) -> str:
-        if way is Way.SERVICE:
-            return self._services[role, Scope(scope)]
-        if way is Way.AGENT_TOKEN:
+    def _secret(self, cell: Cell) -> str:
+        kind = cell.way.name.rpartition("_")[2]
+        if kind == "SERVICE":
+            return self._services[cell.role, Scope(cell.scope)]
+        if kind == "AGENT":
             return self.agent
-        if way is Way.UNKNOWN_TOKEN:
+        if cell.way is Way.UNKNOWN_TOKEN:
             return "chb_" + "x" * 43
-        if way is Way.OTHER_KIND:
+        if cell.way is Way.OTHER_KIND:
             return "ghp_" + "x" * 36
-        return self._tokens[role, Scope(scope)]
+        return self._tokens[cell.role, Scope(cell.scope)]
 
 
-def require_factor() -> None:
-    """Have everybody need a second factor, at once."""
-    actions.require_second_factor(by=SYSTEM, version=0, required=True, grace_days=0)
+def cells(row: Row) -> Iterator[Cell]:
+    """Yield who asks and how: every role where a role is looked at, else one that stands for all.
+
+    No role is looked at where somebody is disabled or lacks a required factor, where a token or session is not valid or
+    the token's scope is too small; and a page looks at no token. With CHAMBER_WALK_ALL all cells are asked.
+    """
+    yield Cell("anonymous", Way.SESSION)
+    for role in ROLES:
+        yield Cell(role, Way.SESSION)
+        if EVERY_CELL or role in {FULL, HAS_FACTOR}:
+            yield Cell(role, Way.LACKING_SESSION)
+        if role != FULL and (EVERY_CELL or role == VIEWED[-1] or (role in VIEWED and row.method == "GET")):
+            yield Cell(role, Way.VIEWING)
+        yield from _by_token(row, role)
+    yield Cell(FULL, Way.DISABLED_SESSION)
+    yield Cell(FULL, Way.ENDED_SESSION)
+    # The agents' door looks at its token in a thread of its own, which sees nothing of what is undone here.
+    if row.needs is not Needs.AGENT:
+        yield Cell(FULL, Way.AGENT)
+    if row.is_api or row.needs is Needs.NOTHING or EVERY_CELL:
+        for way in (Way.DISABLED_TOKEN, Way.DISABLED_SERVICE, Way.EXPIRED_TOKEN, Way.EXPIRED_SERVICE):
+            yield Cell(FULL, way, Scope.ADMIN)
+        for way in (Way.REVOKED_TOKEN, Way.REVOKED_SERVICE, Way.UNKNOWN_TOKEN, Way.OTHER_KIND):
+            yield Cell(FULL, way, Scope.ADMIN)
+
+
+def _by_token(row: Row, role: str) -> Iterator[Cell]:
+    """Yield what a role asks with tokens of its own, and of a service account that has its roles."""
+    writes = row.is_api and row.method != "GET"
+    for scope in Scope:
+        least = row.is_api and scope.value == row.needs.value
+        whole = role == FULL and (row.is_api or scope is Scope.ADMIN)
+        if EVERY_CELL or whole or (least and role in (SOME_ROLES if writes else {"owner"})):
+            yield Cell(role, Way.TOKEN, scope)
+        if EVERY_CELL or whole or (least and writes and role in {"viewer", "lead"}):
+            yield Cell(role, Way.SERVICE, scope)
+    if row.is_api and (EVERY_CELL or role in {FULL, HAS_FACTOR}):
+        yield Cell(role, Way.LACKING_TOKEN, Scope.ADMIN)
+    if row.is_api and (EVERY_CELL or role == FULL):
+        yield Cell(role, Way.LACKING_SERVICE, Scope.ADMIN)
+
+
+@contextmanager
+def changed(state: str) -> Iterator[None]:
+    """Have sessions, tokens and people be in a state of `STATES`, and have no process remember it."""
+    change(state)
+    try:
+        yield
+    finally:
+        caches["process"].set(sign_in.ASKED, (None,), None)
+
+
+def change(state: str) -> None:
+    """Bring about a state of `STATES`; the one before is over."""
+    SignInPolicy.objects.all().delete()
+    User.objects.update(is_active=True)
+    past = timezone.now() - timedelta(minutes=1)
+    expired = past if state == "EXPIRED" else timezone.now() + timedelta(days=1)
+    revoked = past if state == "REVOKED" else None
+    for kind in (ApiToken, ServiceToken, AgentToken):
+        kind._default_manager.update(expires_at=expired, revoked_at=revoked)
+    if state == "LACKING":
+        actions.require_second_factor(by=SYSTEM, version=0, required=True, grace_days=0)
+    elif state == "DISABLED":
+        User.objects.update(is_active=False)
+    elif state == "ENDED":
+        Session.objects.all().delete()
+    cache.clear()
     sign_in.forget()
     sign_in.required_from()
-
-
-def disable_all() -> None:
-    """Have every account disabled, though its sessions and tokens are still there."""
-    User.objects.update(is_active=False)
-
-
-SESSIONS = frozenset({Way.SESSION, Way.LACKING_SESSION, Way.DISABLED_SESSION})
-STATES = ((LACKING, require_factor), (DISABLED, disable_all))
