@@ -346,7 +346,7 @@ class _Changes:
             what = f"team {slug}" if slug else f"the new team {each['name']!r}"
             place = f"teams.{slug}" if slug else f"new_teams[{index}]"
             parent = each.pop("parent")
-            changes = cast("TeamChanges", milli_keys({**each, "name": each["name"].strip()}, "maximum"))
+            changes = cast("TeamChanges", milli_keys(each, "maximum"))
             problems = team_problems(changes)
             with self._told(what, place):
                 if problems:
