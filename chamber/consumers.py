@@ -35,6 +35,7 @@ CHECK_SECONDS = 60.0
 
 BAD_MESSAGE = 4400
 SIGNED_OUT = 4401
+NO_SUCH_SOCKET = 4404
 SLOW = 4408
 TOO_MANY = 4429
 
@@ -165,6 +166,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
         return True
 
 
+class NoSuchSocket(AsyncWebsocketConsumer):
+    """The socket of every other address: closed with 4404, as an address that there is not is answered with 404."""
+
+    async def connect(self) -> None:
+        """Close it. Only what was accepted can be told why."""
+        await self.accept()
+        await self.close(NO_SUCH_SOCKET)
+
+
 def _topics(text: str | None) -> frozenset[str] | None:
     """Return the topics that a message asks for; None where it is not of the protocol."""
     try:
@@ -173,9 +183,13 @@ def _topics(text: str | None) -> frozenset[str] | None:
         return None
     if not isinstance(asked, list) or len(asked) > MAX_TOPICS:
         return None
-    if not all(isinstance(topic, str) and 0 < len(topic) <= MAX_TOPIC_LENGTH for topic in asked):
-        return None
-    return frozenset(asked)
+    return frozenset(asked) if all(map(_is_topic, asked)) else None
+
+
+def _is_topic(topic: object) -> bool:
+    """Return whether it may be a topic: short names and ids are of visible ASCII, and no database takes all else."""
+    is_short = isinstance(topic, str) and 0 < len(topic) <= MAX_TOPIC_LENGTH
+    return is_short and str(topic).isascii() and str(topic).isprintable()
 
 
 def _in_thread(ask: Callable[..., Answer]) -> Callable[..., Coroutine[Any, Any, Answer]]:

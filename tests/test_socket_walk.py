@@ -15,6 +15,7 @@ from pytest_django.fixtures import Settings
 
 from chamber import live
 from chamber.asgi import application
+from chamber.consumers import NO_SUCH_SOCKET
 from chamber.models import Scope
 from chamber.tests.sockets import Socket
 from tests.role_world import PROVIDER, SETTINGS, World, world
@@ -38,15 +39,17 @@ def walker(transactional_db: None) -> Iterator[Walker]:
     live.bind(None)
 
 
-async def code_of(path: str, headers: dict[str, str]) -> int:
-    """Return the code with which a socket is closed at once; 0 where it stays open."""
+async def code_of(path: str, headers: dict[str, str], message: str = "") -> int:
+    """Return the code with which a socket is closed at once, or by a message; 0 where it stays open."""
     live.bind(asyncio.get_running_loop())
     named = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     socket = Socket(application, f"/{path}", headers=[ORIGIN, *named])
     connected, code = await socket.connect()
     if not connected:
         return int(code or 0)
-    await socket.send_to('{"watch": ["teams"]}' if SOCKETS[path] is Needs.SESSION else "x")
+    await socket.send_to(
+        message or "x" if SOCKETS.get(path) is Needs.AGENT else message or '{"watch": ["teams"]}'
+    )
     try:
         return await _closed(socket, path)
     finally:
@@ -59,7 +62,7 @@ async def _closed(socket: Socket, path: str) -> int:
         said: dict[str, Any] = await socket.receive_output()
         if said["type"] == "websocket.close":
             return int(said.get("code", 1000))
-        if SOCKETS[path] is Needs.SESSION or '"not-authorised"' not in said["text"]:
+        if SOCKETS.get(path) is not Needs.AGENT or '"not-authorised"' not in said["text"]:
             return 0
 
 
@@ -73,7 +76,15 @@ def cells(way: Way) -> Iterator[Cell]:
 def test_the_table_names_the_sockets_that_there_are() -> None:
     assert application.application_mapping.keys() == {"http", "websocket"}
     router = application.application_mapping["websocket"].application
-    assert sorted(str(route.pattern) for route in router.routes) == sorted(SOCKETS)
+    *there, others = [str(route.pattern) for route in router.routes]
+    assert sorted(there) == sorted(SOCKETS)
+    assert others == ""
+
+
+@pytest.mark.parametrize("path", ["ws/", "ws/nothing/", "ws/live/x", "\x00", "ws/%ff/\u202e", "9" * 4400, ""])
+async def test_a_socket_that_there_is_not_is_closed_as_such(walker: Walker, path: str) -> None:
+    for cell in (Cell("anonymous", Way.SESSION), Cell(FULL, Way.SESSION)):
+        assert await code_of(path, walker.headers(cell)) == NO_SUCH_SOCKET
 
 
 async def test_each_way_into_each_socket_gets_what_the_table_says(walker: Walker) -> None:
