@@ -15,7 +15,7 @@ from django.db import DatabaseError
 
 from chamber import live
 from chamber.live.hub import Reader, here
-from chamber.sessions import held_back
+from chamber.sessions import VIEWING, held_back
 from chamber.standing import Standing
 from teams.models import Pool
 from teams.permissions import Permission, may_anywhere
@@ -35,6 +35,7 @@ CHECK_SECONDS = 60.0
 
 BAD_MESSAGE = 4400
 SIGNED_OUT = 4401
+NO_SUCH_SOCKET = 4404
 SLOW = 4408
 TOO_MANY = 4429
 
@@ -71,14 +72,14 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if self.user is None or not self.user.is_authenticated:
             await self.close(SIGNED_OUT)
             return
-        if await _in_thread(held_back)(self.user):
+        session = self.scope.get("session")
+        if await _in_thread(_has_none)(self.user, session):
             await self.close(SIGNED_OUT)
             return
         self.hub = here()
         if self.hub.owners[self.user.pk] >= MAX_PAGES_OF_USER:
             await self.close(TOO_MANY)
             return
-        session = self.scope.get("session")
         self.session_key: str = (session and session.session_key) or ""
         self.standing = Standing(self.user.pk, session_key=self.session_key)
         self.asked: frozenset[str] = frozenset()
@@ -165,6 +166,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
         return True
 
 
+class NoSuchSocket(AsyncWebsocketConsumer):
+    """The socket of every other address: closed with 4404, as an address that there is not is answered with 404."""
+
+    async def connect(self) -> None:
+        """Close it. Only what was accepted can be told why."""
+        await self.accept()
+        await self.close(NO_SUCH_SOCKET)
+
+
 def _topics(text: str | None) -> frozenset[str] | None:
     """Return the topics that a message asks for; None where it is not of the protocol."""
     try:
@@ -173,9 +183,13 @@ def _topics(text: str | None) -> frozenset[str] | None:
         return None
     if not isinstance(asked, list) or len(asked) > MAX_TOPICS:
         return None
-    if not all(isinstance(topic, str) and 0 < len(topic) <= MAX_TOPIC_LENGTH for topic in asked):
-        return None
-    return frozenset(asked)
+    return frozenset(asked) if all(map(_is_topic, asked)) else None
+
+
+def _is_topic(topic: object) -> bool:
+    """Return whether it may be a topic: short names and ids are of visible ASCII, and no database takes all else."""
+    is_short = isinstance(topic, str) and 0 < len(topic) <= MAX_TOPIC_LENGTH
+    return is_short and str(topic).isascii() and str(topic).isprintable()
 
 
 def _in_thread(ask: Callable[..., Answer]) -> Callable[..., Coroutine[Any, Any, Answer]]:
@@ -189,6 +203,13 @@ async def _allowed(user: Any, topics: Collection[str]) -> frozenset[str]:
     allowed = SHARED_TOPICS.intersection(topics) | ({f"owner:{user.pk}"} & set(topics))
     others = [topic for topic in topics if topic.startswith(("workload:", "queue:"))]
     return allowed | (await _visible(user, others) if others else set())
+
+
+def _has_none(user: Any, session: Any) -> bool:
+    """Return whether the reader's pages do not change by themselves: they may do nothing yet, or see the pages as
+    somebody else does.
+    """
+    return (bool(session) and VIEWING in session) or held_back(user)
 
 
 @_in_thread

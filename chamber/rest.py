@@ -67,7 +67,9 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {key!r} comes twice in one object")
+            raise ValueError(f"the key {shown(key)} comes twice in one object")
+        if any("\ud800" <= each <= "\udfff" for each in key):
+            raise ValueError(f"the key {shown(key)} contains half a character")
         found[key] = value
     return found
 
@@ -87,14 +89,24 @@ def problem(
     status: int, title: str, detail: str, *, code: str = "", fields: dict[str, Any] | None = None
 ) -> Response:
     """Return an `application/problem+json` answer; `fields` holds sentences by field."""
-    body: dict[str, Any] = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": _written(detail),
+    }
     if code:
         body["code"] = code
     if fields:
-        body["errors"] = fields
+        body["errors"] = {_written(place): _written(text) for place, text in fields.items()}
     if request_id := logs.bound("request_id"):
         body["request_id"] = request_id
     return _Problem(body, status=status, content_type="application/problem+json")
+
+
+def _written(text: Any) -> Any:
+    """Return a text with halves of characters as their codes: no answer can have them."""
+    return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from chamber import limits, live, sessions, sign_in_trail
 from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
 from chamber.models import ApiToken, BearerToken, Scope, User
-from chamber.words import count
+from chamber.words import as_name, count, unfit_for_name
 from teams.actors import Via
 from teams.models import Team
 
@@ -55,7 +55,7 @@ class Wanted:
         One made with another token expires with that one at the latest: a leaked token cannot renew itself.
         """
         secret = row.new_secret()
-        row.name, row.scope, row.team = self.name, self.scope, self.team
+        row.name, row.scope, row.team = as_name(self.name), self.scope, self.team
         row.token_hash, row.prefix = row.hash_of(secret), secret[:12]
         row.expires_at = timezone.now() + timedelta(days=self.days)
         if made_with and made_with.expires_at:
@@ -64,6 +64,8 @@ class Wanted:
 
     def refuse_wrong(self) -> None:
         """Refuse a length of time that no token is valid for, and a team that takes nothing new."""
+        if problem := unfit_for_name(as_name(self.name)):
+            raise Refusal(problem, field="name")
         if not 1 <= self.days <= LONGEST_DAYS:
             message = f"{count(self.days, 'day')}: a token may be valid for 1 to {LONGEST_DAYS} days."
             raise Refusal(message, field="expires_in_days")

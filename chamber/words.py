@@ -1,11 +1,36 @@
-"""Numbers and times in sentences: counts whose noun agrees, times that say their date and zone where they must."""
+"""Numbers and times in sentences: counts whose noun agrees, times that say their date and zone where they must; and
+what characters a name may have.
+"""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from itertools import pairwise
 
 IRREGULAR = {"it": "them", "is": "are", "has": "have", "was": "were"}
+UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffd\U000e0100-\U000e01ef]"
+)
+"""Printable by category, but drawn as nothing: Unicode's Default_Ignorable_Code_Point, and the empty Braille cell; and
+what stands for characters that were lost.
+"""
+LIKE_LATIN = dict(
+    zip(
+        "\u0430\u0410\u0412\u0441\u0421\u0435\u0415\u041d\u04bb\u0456\u0406\u0458\u0408\u041a\u043a\u04c0\u04cf\u041c"
+        "\u043e\u041e\u0440\u0420\u051b\u0455\u0405\u0422\u0475\u0474\u051d\u051c\u0445\u0425\u0443\u0423\u04ae\u0501"
+        "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03bf\u03bd\u03b9\u03c1"
+        "\u03c5\u03f2\u03f3\u0585\u0555\u057d\u054f\u053c\u0581\u0570\u0578\u0575\u0566\u13aa\u13f4\u13df\u13a0\u13ac"
+        "\u13c0\u13bb\u13ab\u13e6\u13de\u13b7\u13e2\u13a1\u13da\u13a2\u13d9\u13b3\u13c3",
+        "aABcCeEHhiIjJKkllMoOpPqsSTvVwWxXyYYdABEZHIKMNOPTYXovipucjoOuSLghnjqABCDEGHJKLMPRSTVWZ",
+        strict=True,
+    )
+)
+"""Letters of Cyrillic, Greek, Armenian and Cherokee that are drawn like a Latin one, and that one."""
+DRAWN_AS = ("<font>", "<wide>", "<narrow>")
+"""So Unicode marks characters that are another one in another font or width."""
+LETTERS = re.compile(r"[^\W\d_]+")
 ACRONYM = re.compile(r"\b(cpu|gpu)(s?)\b", re.IGNORECASE)
 
 
@@ -44,3 +69,55 @@ def placed(place: str, sentence: str) -> str:
     if not place:
         return sentence
     return place.removesuffix(name) + sentence if place.endswith(name) else f"{place}: {sentence}"
+
+
+def as_name(text: str) -> str:
+    """Return a name as it is stored: composed (NFC), with single spaces, and none at its ends."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def unfit_for_name(name: str) -> str:
+    """Return why a name could be taken for another, as a sentence; "" where it could not.
+
+    Refused are characters that cannot be seen (controls, those that turn the direction of writing, those of no width),
+    marks without a letter, other fonts and widths, and letters that look like Latin ones beside Latin ones.
+    """
+    if unseen := next((each for each in name if not each.isprintable() or UNSEEN.match(each)), ""):
+        return f"The name contains the character {_code(unseen)}, which cannot be seen."
+    marks = (mark for base, mark in pairwise(f" {name}") if base == " " and _is_mark(mark))
+    if mark := next(marks, ""):
+        return f"The name contains the mark {_code(mark)} without a letter before it."
+    if drawn := next((each for each in name if unicodedata.decomposition(each).startswith(DRAWN_AS)), ""):
+        plain = unicodedata.normalize("NFKC", drawn)
+        return (
+            f"The name contains {drawn!r} ({_code(drawn)}), which looks like {plain!r}. Write that instead."
+        )
+    if other := _like_latin(name):
+        return (
+            f"The name contains {other!r} ({_code(other)}) beside Latin letters, where it looks like the Latin "
+            f"{LIKE_LATIN[other]!r}. Use letters of one script."
+        )
+    return ""
+
+
+def _like_latin(name: str) -> str:
+    """Return a letter that looks like a Latin one beside Latin ones; "" where there is none.
+
+    Beside: in the same word; or in the same name, where nothing in it is plainly of another script.
+    """
+    words: list[str] = LETTERS.findall(name)
+    latin = {each for word in words for each in word if unicodedata.name(each, "").startswith("LATIN")}
+    is_plain = all(each in latin or each in LIKE_LATIN for word in words for each in word)
+    for word in words if latin else ():
+        alike = [each for each in word if each in LIKE_LATIN]
+        if alike and (is_plain or latin.intersection(word)):
+            return alike[0]
+    return ""
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) == "Mn"
+
+
+def _code(character: str) -> str:
+    return f"U+{ord(character):04X}"

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from chamber.errors import NotVisible, Refusal
+from chamber.errors import Refusal, no_such
 from chamber.http import page
 from scheduling.views import WAIT_SECONDS
 from scheduling.whatif import asking
@@ -60,7 +60,7 @@ def what_if_pool(request: HttpRequest, slug: str) -> HttpResponse:
     """What saving a pool's policy would change."""
     pool = pool_for(request, slug)
     if pool is None:
-        raise NotVisible(f"There is no pool {slug!r} that you may see.")
+        raise no_such("pool", slug)
     form = pool_form(request, pool)
 
     def draft() -> Draft:

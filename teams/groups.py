@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django.contrib.auth.models import Group
 from django.db.models import Count
 
-from chamber.errors import NotAllowed, NotVisible, no_such
+from chamber.errors import MOST_SHOWN, NotAllowed, NotVisible, no_such
 from teams.models import Binding, Team
 from teams.permissions import Permission, may_anywhere
 
@@ -45,7 +45,7 @@ def person_in(group: Group, username: str) -> "User":
     """Return who has this user name and is in the group; raise `NotVisible` where nobody is."""
     found: User | None = group.user_set.filter(username=username.replace("\x00", "")).first()
     if found is None:
-        raise NotVisible(f"{username!r} is not in the group {group.name}.")
+        raise NotVisible(f"{username[:MOST_SHOWN]!r} is not in the group {group.name}.")
     return found
 
 

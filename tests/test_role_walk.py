@@ -1,338 +1,80 @@
-"""Every URL with every method and every role: the table says what each gets, and a URL that is not in it fails."""
+"""Every URL with every method, every role and every way in: the table says what each gets, and a URL that is not in it
+fails.
+"""
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from allauth.socialaccount.models import SocialAccount
-from allauth.usersessions.models import UserSession
-from django.contrib.auth.models import Group
-from django.core.cache import cache
 from django.db import transaction
-from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver, reverse
-from django.utils import timezone
-from pytest_django.fixtures import Settings
+from django.test import Client, override_settings
+from django.urls import reverse
 
-from agentlink.models import AgentToken
-from agentlink.spaces import bind_namespace
-from agentlink.tests.factories import make_cluster, make_node
-from chamber.models import ApiToken, Scope, User
-from chamber.oidc.groups import NamedGroup
-from chamber.oidc.providers import Provider
-from chamber.people.actions import new_link
-from chamber.services.actions import create_service, make_token
-from chamber.tests.factors.devices import give_passkey
-from chamber.tokens import Wanted, create_token
-from teams import actions
-from teams.actors import Actor
-from teams.models import Role, Team
-from teams.tests.factories import bind, make_org, make_pool, make_team, make_user, member, set_share
-from workloads.models import Status
-from workloads.tests.factories import make_workload
+from chamber.requirement import SETS_UP
+from tests.role_world import ALL_URLS, BODIES, PROVIDER, SETTINGS, URLS, World, world
+from tests.walker import Walker
+from tests.ways_in import ACTORS, FULL, ROWS, STREAMS, TABLE, Cell, Needs, Row, Way
 
-TABLE = Path(__file__).with_name("role_walk.txt")
-ACTORS = TABLE.read_text().splitlines()[0].split()[2:]
+__all__ = ["ACTORS", "BODIES", "PROVIDER", "ROWS", "URLS", "World", "world"]
+
+PARTS = 4
+"""Of the rows: several processes share them."""
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-def rows() -> dict[tuple[str, str], list[int]]:
-    """Return the statuses of the table by method and URL name, in the order of `ACTORS`."""
-    found: dict[tuple[str, str], list[int]] = {}
-    for line in TABLE.read_text().splitlines()[1:]:
-        if line and not line.startswith("#"):
-            method, name, *statuses = line.split()
-            assert (method, name) not in found, f"{method} {name} comes twice"
-            assert len(statuses) == len(ACTORS), line
-            found[method, name] = [int(status) for status in statuses]
-    return found
+@pytest.fixture(scope="module")
+def walker(django_db_setup: None, django_db_blocker: Any) -> Iterator[Walker]:
+    """The world of this module, made once."""
+    hashers = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with (
+        django_db_blocker.unblock(),
+        override_settings(**SETTINGS, PASSWORD_HASHERS=hashers),
+        transaction.atomic(),
+    ):
+        yield Walker(World())
+        transaction.set_rollback(True)
 
 
-ROWS = rows()
+@pytest.mark.django_db
+@pytest.mark.parametrize("part", range(PARTS))
+def test_each_role_gets_what_the_table_says(walker: Walker, part: int) -> None:
+    rows = list(ROWS.values())[part::PARTS]
+    walker.streamed.clear()
+    assert walker.problems(rows) == {}
+    assert walker.streamed == STREAMS & {row.name for row in rows}
 
 
-def patterns(resolver: URLResolver, namespace: str = "") -> Iterator[tuple[str, URLPattern]]:
-    """Return every URL of the project by its full name."""
-    for pattern in resolver.url_patterns:
-        if isinstance(pattern, URLResolver):
-            inner = f"{namespace}{pattern.namespace}:" if pattern.namespace else namespace
-            yield from patterns(pattern, inner)
-        else:
-            assert pattern.name, f"{pattern} has no name"
-            yield f"{namespace}{pattern.name}", pattern
-
-
-URLS = dict(patterns(get_resolver()))
-
-TEAM_EDIT = {"version": "1", "name": "NLP", "slug": "nlp"}
-ROW = {"version": "1", "share_version": "1", "reservation": "8", "bursting_priority": "2"}
-POOL = {
-    "name": "Spare", "slug": "spare", "order": "2", "version": "1", "queueing": "backfill",
-    "elastic_preemption": "priority", "placement": "binpack", "fairness": "entitlement", "sharing": "fractions",
-    "usage_half_life_seconds": "3600", "min_runtime_seconds": "0",
-}  # fmt: skip
-WORKLOAD = {"name": "new", "team": "nlp", "image": "registry.example/train:1"}
-FORM = {**WORKLOAD, "job_class": "experiment", "priority": "50", "pods": "1", "gpus": "1", "tab": "form"}
-
-BODIES: dict[str, dict[str, Any]] = {
-    "account_login": {"login": "owner", "password": "difference engine"},
-    "chamber:tokens": {"name": "laptop", "scope": "read", "expires_in_days": "5"},
-    "account_change_password": {
-        "oldpassword": "difference engine",
-        "password1": "rotor glade mosaic 41",
-        "password2": "rotor glade mosaic 41",
-    },
-    "account_reset_password": {"email": "nobody@example.org"},
-    "chamber:settings": {"name": "Somebody Else"},
-    "chamber:sign-in": {"version": "0", "required": "on", "grace_days": "7"},
-    "api-sign-in": {"second_factor": {"required": True, "grace_days": 7}},
-    "chamber:sign-in-group-add": {"provider": "acme", "group": "ml", "team": "nlp", "role": "viewer"},
-    "api-sign-in-groups": {"provider": "acme", "group": "ml", "team": "nlp", "role": "viewer"},
-    "account_reauthenticate": {"password": "difference engine"},
-    "chamber:factor-app": {"code": "000000"},
-    "chamber:factor-passkey": {"name": "laptop"},
-    "chamber:factor-rename": {"name": "key ring"},
-    "chamber:people": {"username": "beginner", "team": "nlp", "role": "viewer"},
-    "chamber:person": {"name": "Somebody Else"},
-    "chamber:person-disable": {"workloads": "leave"},
-    "chamber:link": {"password1": "rotor glade mosaic 41", "password2": "rotor glade mosaic 41"},
-    "teams:create": {"parent": "nlp", "name": "Speech", "bursting_priority": "1"},
-    "teams:edit": ROW,
-    "teams:rename": TEAM_EDIT,
-    "teams:move": {"version": "1", "parent": "nlp"},
-    "teams:rules": {"version": "0", "researcher_elastic": "50"},
-    "teams:member-add": {"who": "newcomer", "role": "viewer"},
-    "chamber:groups": {"name": "night-shift"},
-    "chamber:group": {"who": "newcomer"},
-    "api-groups": {"name": "night-shift"},
-    "api-group-people": {"who": "newcomer"},
-    "teams:pool-new": POOL,
-    "teams:pool-edit": {**POOL, "slug": "main", "name": "Main"},
-    "workloads:submit": FORM,
-    "workloads:bulk": {"act": "hold", "id": ["train-1"]},
-    "scheduling:preview": FORM,
-    "scheduling:what-if-team": ROW,
-    "scheduling:what-if-drain": {"node": "east/n1"},
-    "scheduling:what-if-pool": {**POOL, "slug": "main", "name": "Main"},
-    "agentlink:connect": {"name": "west", "backend": "native"},
-    "agentlink:bind-namespace": {"team": "idle", "namespace": "idle-jobs"},
-    "api-login": {"username": "owner", "password": "difference engine"},
-    "api-tokens": {"name": "job", "scope": "read"},
-    "chamber:service-accounts": {"name": "robot", "team": "nlp", "role": "viewer"},
-    "chamber:service-account": {"description": "nightly", "team": "nlp"},
-    "chamber:service-account-tokens": {"name": "more", "scope": "read", "expires_in_days": "5"},
-    "chamber:service-account-token-rotate": {"overlap_minutes": "60"},
-    "chamber:service-account-limits": {"streams": "40"},
-    "chamber:service-account-disable": {"workloads": "leave"},
-    "api-service-accounts": {"name": "robot", "team": "nlp", "role": "viewer"},
-    "api-service-account": {"description": "nightly"},
-    "api-service-account-tokens": {"name": "more", "scope": "read"},
-    "api-people": {"username": "beginner", "team": "nlp", "role": "viewer"},
-    "api-person": {"name": "Somebody Else"},
-    "api-teams": {"parent": "nlp", "name": "Speech"},
-    "api-team": {"bursting_priority": 3},
-    "api-team-move": {"parent": "nlp"},
-    "api-members": {"who": "newcomer", "role": "viewer"},
-    "api-member": {"role": "researcher"},
-    "api-rules": {"largest_workload": 4},
-    "api-share": {"reservation": 4},
-    "api-team-edits": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
-    "api-declared": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
-    "api-pools": {"name": "Spare", "slug": "spare"},
-    "api-pool": {"paused": True},
-    "api-workloads": WORKLOAD,
-    "api-clusters": {"name": "west"},
-    "api-namespaces": {"team": "idle", "namespace": "idle-jobs"},
-    "api-what-if": {"teams": [{"team": "nlp", "bursting_priority": 4}]},
-}
-
-PROVIDER = Provider(id="acme", name="Acme SSO", issuer="http://127.0.0.1:9", client_id="chamber")
-"""One that cannot be reached."""
-
-GPU_USERS = NamedGroup("acme", "gpu-users", known=True).id
-KEPT_MAIL = "0199c1f2-7d3a-7000-8000-00000000aaaa"
-TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old", "delete": "idle"}
-WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1"}
-
-
-class World:
-    """acme                 org-admin, operator, auditor
-    ├── research         viewer, mate, owner, lead, admin
-    │   ├── nlp          the workloads, owner's; a guest, whose role can be changed
-    │   ├── idle
-    │   └── old          archived
-    └── production       outsider
-    """
-
-    def __init__(self) -> None:
-        acme = make_org("Acme")
-        research, production = make_team(acme, "Research"), make_team(acme, "Production")
-        self.nlp = make_team(research, "NLP")
-        make_team(research, "Idle")
-        make_team(research, "Old", archived_at=timezone.now())
-        self.users = self._users(acme, research, production)
-        make_user("newcomer")
-        self.guest = bind(make_user("guest"), self.nlp, Role.VIEWER)
-        self.crew = Group.objects.create(name="crew")
-        if self.guest.user is not None:
-            self.crew.user_set.add(self.guest.user)
-        self.pool = make_pool("Main")
-        set_share(research, self.pool, gpus=8)
-        set_share(self.nlp, self.pool, gpus=4)
-        self._workloads(self.nlp, self.users["owner"])
-        cluster = make_cluster("east")
-        make_node(cluster, "n1", pool=self.pool)
-        self.agent_token = AgentToken.objects.create(cluster=cluster, token_hash="x" * 64, prefix="cha_")
-        bind_namespace(by=Actor.system("test"), cluster=cluster, team=self.nlp, namespace="nlp-jobs")
-        self.own_token: ApiToken = create_token(
-            user=self.users["owner"], name="laptop", scope=Scope.READ, days=1
-        )[0]
-
-        self.factor = give_passkey(self.users["mate"])
-        if self.guest.user is not None:
-            give_passkey(self.guest.user)
-            SocialAccount.objects.create(user=self.guest.user, provider="acme", uid="guest")
-        self.group_role = actions.set_provider_role(
-            by=Actor.system("test"), provider="acme", name="gpu-users", team=self.nlp, role=Role.VIEWER
-        )
-        self.service = create_service(by=Actor.system("test"), name="ci", team=self.nlp, role=Role.RESEARCHER)
-        wanted = Wanted("runner", Scope.SUBMIT)
-        self.service_token = make_token(by=Actor.system("test"), account=self.service, wanted=wanted)[0]
-        self.own_session = self._session(self.users["owner"])
-        self.link = new_link(by=Actor.system("test"), user=make_user("invited"))
-
-    @staticmethod
-    def _session(user: User) -> UserSession:
-        elsewhere = Client()
-        elsewhere.force_login(user)
-        key = elsewhere.session.session_key or ""
-        return UserSession.objects.create(user=user, session_key=key, ip="192.0.2.7", user_agent="x")
-
-    @staticmethod
-    def _users(acme: Team, research: Team, production: Team) -> dict[str, User]:
-        return {
-            "stranger": make_user("stranger"),
-            "outsider": member(production, Role.RESEARCHER, "outsider"),
-            "viewer": member(research, Role.VIEWER, "viewer"),
-            "mate": member(research, Role.RESEARCHER, "mate"),
-            "owner": member(research, Role.RESEARCHER, "owner", password="difference engine"),
-            "lead": member(research, Role.LEAD, "lead"),
-            "admin": member(research, Role.ADMIN, "admin"),
-            "org-admin": member(acme, Role.ORG_ADMIN, "org-admin"),
-            "operator": member(acme, Role.OPERATOR, "operator"),
-            "auditor": member(acme, Role.AUDITOR, "auditor"),
-        }
-
-    @staticmethod
-    def _workloads(team: Team, owner: User) -> None:
-        make_workload(team, owner, slug="train-1")
-        make_workload(team, owner, slug="held-1", held=True, reason_code="held")
-        ended = {"status": Status.CANCELLED, "finished_at": timezone.now(), "reason_code": "cancelled"}
-        make_workload(team, owner, slug="ended-1", **ended)
-
-    def address(self, name: str) -> str:
-        """Return the address of a URL, about the thing of this world that fits it."""
-        act = name.rpartition(":")[2].rpartition("-")[2]
-        workload = WORKLOADS_BY_ACT.get(act, "train-1")
-        slug = TEAMS_BY_ACT.get(act, "nlp")
-        if "workload" in name or name == "scheduling:explain":
-            slug = workload
-        elif name in {
-            "scheduling:what-if-pool",
-            "agentlink:pool",
-            "agentlink:bind-pool",
-            "api-cluster-pool",
-            "api-pool",
-            "teams:pool-edit",
-            "teams:pool-delete",
-            "scheduling:queue-pool",
-            "scheduling:queue-next",
-        }:
-            slug = "main"
-        agents = name.startswith(("agentlink:", "api-cluster"))
-        values = {
-            "slug": slug,
-            "pool_slug": "main",
-            "name": "ci" if "service-account" in name else "east",
-            "namespace": "nlp-jobs",
-            "binding_id": self.group_role.pk if self.group_role and "group" in name else self.guest.pk,
-            "group_id": GPU_USERS if "provider-group" in name else self.crew.pk,
-            "username": "guest",
-            "provider_id": "acme",
-            "path": "Users",
-            "factor_id": self.factor.pk,
-            "mail_id": KEPT_MAIL,
-            "session_id": self.own_session.pk,
-            "secret": self.link.secret,
-            "uidb36": "nobody",
-            "key": "nothing-known",
-            "token_id": self.agent_token.pk if agents else self.own_token.pk,
-        }
-        if "service-account" in name:
-            values["token_id"] = self.service_token.pk
-        wanted = URLS[name].pattern.converters
-        return reverse(name, kwargs={key: values[key] for key in wanted})
-
-    def status(self, actor: str, method: str, name: str) -> int:
-        """Return what the actor gets; whatever it changed is undone."""
-        cache.clear()  # of tries
-        client = Client()
-        api = name.startswith("api-")
-        body: Any = {} if method == "GET" else BODIES.get(name, {})
-        with transaction.atomic():
-            if actor in self.users:
-                client.force_login(self.users[actor])
-            content: dict[str, Any] = {"data": body}
-            if api and method != "GET":
-                content = {"data": json.dumps(body), "content_type": "application/json"}
-            # A row of the tree exists only as a fragment.
-            headers = {"If-Match": "*"} | ({"X-Chamber-Fragment": "1"} if name == "teams:row" else {})
-            answer = getattr(client, method.lower())(self.address(name), headers=headers, **content)
-            transaction.set_rollback(True)
-        return int(answer.status_code)
-
-
-@pytest.fixture
-def world(db: None, settings: Settings, tmp_path: Path) -> World:
-    settings.CHAMBER_RING = "builtins.list"
-    settings.MAIL = settings.KEEPS_MAILS = True
-    settings.EMAIL_FILE_PATH = str(tmp_path)
-    (tmp_path / f"{KEPT_MAIL}.eml").write_text("To: ada@example.org\nSubject: Hello\n\nHello.\n")
-    settings.IDENTITY_PROVIDERS = (PROVIDER,)
-    cache.clear()
-    return World()
-
-
-@pytest.mark.parametrize(("method", "name"), ROWS, ids=[" ".join(row) for row in ROWS])
-def test_each_role_gets_what_the_table_says(world: World, method: str, name: str) -> None:
-    got = {actor: world.status(actor, method, name) for actor in ACTORS}
-
-    assert got == dict(zip(ACTORS, ROWS[method, name], strict=True))
-
-
-def test_what_is_not_in_the_table_is_not_there(world: World) -> None:
-    missing = [(method, name) for name in URLS for method in METHODS if (method, name) not in ROWS]
-    # Who is signed in is sent away from the sign-in page before its methods are looked at.
-    got = {
-        row: world.status("anonymous" if row[1] == "account_login" else "org-admin", *row) for row in missing
-    }
-
+@pytest.mark.django_db
+def test_what_is_not_in_the_table_is_not_there(walker: Walker) -> None:
+    got = {}
+    for name in URLS:
+        # Who is signed in is sent away from the sign-in page before its methods are looked at.
+        role = "anonymous" if name == "account_login" else FULL
+        for method in METHODS:
+            if (method, name) not in ROWS:
+                answer = walker.answer(Row(method, name, Needs.SESSION, {}), Cell(role, Way.SESSION))
+                got[method, name] = answer.status_code
     assert {row for row, status in got.items() if status != 405} == set(), f"not in {TABLE.name}"
 
 
-def test_the_table_names_only_what_is_there() -> None:
-    assert {name for _, name in ROWS} <= set(URLS)
+def test_the_table_names_only_what_is_there_and_each_name_is_of_one_url() -> None:
+    assert {name for _, name in ROWS} | STREAMS <= set(URLS)
+    assert len(ALL_URLS) == len(URLS)
+
+
+def test_the_table_says_what_is_open_to_set_a_factor_up() -> None:
+    open_to_them = {row.name for row in ROWS.values() if row.needs is Needs.FACTOR}
+    assert open_to_them | {"account_logout"} == SETS_UP
 
 
 NOT_THERE = {"uuid": "0199c1f2-7d3a-7000-8000-000000000001", "int": "987654"}
 
 
-def test_what_is_not_there_is_named(world: World) -> None:
+@pytest.mark.django_db
+def test_what_is_not_there_is_named(walker: Walker) -> None:
     """Walks every method of each address of something: what is asked for first is not there."""
     client = Client()
-    client.force_login(world.users["org-admin"])
+    client.force_login(walker.world.users["org-admin"])
     silent, asked = [], 0
     for name, url in URLS.items():
         if not url.pattern.converters:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from django.db import models
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, When
 
-from chamber.errors import NotVisible
+from chamber.errors import MOST_SHOWN, NotVisible
 from teams.models import Team
 from teams.permissions import Permission, paths_where
 
@@ -46,7 +46,7 @@ class WorkloadQuerySet(models.QuerySet["Workload"]):
         """
         if (found := self.filter(slug=slug).first()) is not None:
             return found
-        raise NotVisible(f"There is no workload {slug!r} that you may see.{self.meant_by(slug)}")
+        raise NotVisible(f"There is no workload {slug[:MOST_SHOWN]!r} that you may see.{self.meant_by(slug)}")
 
     def meant_by(self, name: str) -> str:
         """Return a question that names the newest of these with this name, to stand after a sentence; "" for none."""

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Annotated, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -23,7 +24,7 @@ from pydantic_core import ErrorDetails
 
 from chamber import invalid
 from chamber.errors import Refusal
-from chamber.words import count
+from chamber.words import as_name, count, unfit_for_name
 from teams import durations
 from teams.durations import duration_text
 from teams.rules import TIERS
@@ -101,6 +102,13 @@ def _texts(value: object) -> object:
     }
 
 
+def _name(text: str) -> str:
+    name = as_name(text)
+    if problem := unfit_for_name(name):
+        raise ValueError(problem)
+    return name
+
+
 Text = Annotated[str, StringConstraints(max_length=300)]
 Argument = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)]
 Slug = Annotated[str, StringConstraints(max_length=60, min_length=1)]
@@ -132,7 +140,7 @@ class SubmissionRequest(BaseModel):
         extra="forbid", frozen=True, str_strip_whitespace=True, json_schema_extra=describe
     )
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_name)]
     team: Slug
     job_class: JobClass = JobClass.EXPERIMENT
     priority: Annotated[int, BeforeValidator(_priority), Field(ge=0, le=MOST_PRIORITY)] = TIERS["normal"]

@@ -33,9 +33,20 @@ def _plain(text: str) -> str:
     return text
 
 
+def _visible(text: str) -> str:
+    """Kubernetes names nodes in ASCII: anything else could only look like the name of another one."""
+    wrong = next((each for each in text if not "!" <= each <= "~"), "")
+    if wrong:
+        raise ValueError(
+            f"{text[:80]!r} is no name of a node: it contains U+{ord(wrong):04X}; visible ASCII characters are allowed"
+        )
+    return text
+
+
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Small = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_plain)]
+NodeName = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_visible)]
 Code = Annotated[str, Field(max_length=40), AfterValidator(_plain)]
 Word = Annotated[str, Field(max_length=60), AfterValidator(_plain)]
 Sentence = Annotated[str, Field(max_length=MAX_SENTENCE), AfterValidator(_plain)]
@@ -225,7 +236,7 @@ class NodeReport(_Part):
     Chamber drain it. `problem`: what an operator asked of it and cannot be done, with why, and which GPUs are taken
     though no pod has them."""
 
-    name: Name
+    name: NodeName
     ready: bool = True
     cordoned: bool = False
     drained: bool = False

@@ -19,7 +19,7 @@ from chamber.factors.passkeys import ALONE
 from chamber.factors.reading import KINDS, NAMES, has_factor, real
 from chamber.models import User
 from chamber.people.actions import end_sessions, require_people
-from chamber.words import count
+from chamber.words import as_name, count, unfit_for_name
 from teams import audit
 from teams.actors import Actor
 from teams.sign_in import required_from
@@ -180,10 +180,9 @@ def _tell(user: User) -> None:
 
 
 def _name(text: str) -> str:
-    name = " ".join(text.split())
-    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
-        raise Refusal(
-            f"The name is {name[:80]!r}; 1 to {LONGEST_NAME} characters that can be seen are allowed.",
-            field="name",
-        )
+    name = as_name(text)
+    if not 1 <= len(name) <= LONGEST_NAME:
+        raise Refusal(f"The name is {name[:80]!r}; 1 to {LONGEST_NAME} characters are allowed.", field="name")
+    if problem := unfit_for_name(name):
+        raise Refusal(problem, field="name")
     return name

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from chamber import __version__
-from chamber.metrics import audit, history, mails, processes, requests, tables, use
+from chamber.metrics import audit, history, mails, processes, requests, sign_ins, tables, use
 
 logger = logging.getLogger(__name__)
 
@@ -33,3 +33,4 @@ class Deployment(Collector):
         yield from processes.read()
         yield from requests.read()
         yield from mails.read()
+        yield from sign_ins.read()

@@ -13,7 +13,8 @@ from django.utils.crypto import constant_time_compare
 
 from chamber.oidc.asking import ProviderFailed, keys_of, signing_key
 from chamber.oidc.providers import Provider
-from chamber.people.actions import LONGEST_NAME, UNSEEN
+from chamber.people.actions import LONGEST_NAME
+from chamber.words import UNSEEN, as_name, unfit_for_name
 
 SIGNED_BY = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Never by none, nor by a secret that both sides have."""
@@ -163,18 +164,19 @@ def plain_email(value: Any) -> str:
 
 
 def names_of(values: Mapping[str, Any]) -> tuple[str, str]:
-    """Return first names and last name, of what can be seen of them."""
+    """Return first names and last name, of what can be seen of them; none where they could be taken for another's."""
     first, last = _seen(values.get("given_name")), _seen(values.get("family_name"))
     if not first and not last:
         first, _, last = _seen(values.get("name")).rpartition(" ")
         first, last = (first, last) if first else (last, "")
+    if unfit_for_name(f"{first} {last}".strip()):
+        return "", ""
     return first[:LONGEST_NAME], last[:LONGEST_NAME]
 
 
 def _seen(value: Any) -> str:
     """Return of a name what can be seen."""
-    text = "".join(each for each in _text(value) if each.isprintable() and not UNSEEN.match(each))
-    return " ".join(text.split())
+    return as_name("".join(each for each in _text(value) if each.isprintable() and not UNSEEN.match(each)))
 
 
 def _text(value: Any) -> str:

@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import pairwise
 
 from allauth.account.models import EmailAddress
 from allauth.usersessions.models import UserSession
@@ -30,7 +29,7 @@ from chamber.names import forget_pending
 from chamber.people.leaving import SETTLED, Leaving, settle
 from chamber.people.reading import is_invited, people, people_for
 from chamber.tokens import revoke_all
-from chamber.words import count
+from chamber.words import as_name, count, unfit_for_name
 from teams import actions, audit
 from teams.actions.members import require_grant
 from teams.actors import Actor, Via
@@ -42,10 +41,6 @@ from teams.picture import lock_tree
 LINKS_LAST = {LinkPurpose.INVITATION: timedelta(days=7), LinkPurpose.RESET: timedelta(days=1)}
 NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?", re.ASCII)
 LONGEST_NAME = 150
-UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
-"""Printable by category, but drawn as nothing: Unicode's Default_Ignorable_Code_Point, and the empty Braille cell."""
 GONE = "This link was used, replaced by a newer one, or is too old. Ask for another one."
 
 
@@ -103,7 +98,7 @@ def change(*, by: Actor, user: User, name: str | None = None, email: str | None 
         if by.user != user or email is not None:
             require_people(by)
         before = {"name": user.get_full_name(), "email": user.email}
-        if name is not None:
+        if name is not None and as_name(name) != as_name(before["name"]):
             user.first_name, user.last_name = _name(name)
         if email is not None and (given := _email(email, but=user)) != user.email:
             user.email = given
@@ -449,19 +444,9 @@ def _username(text: str) -> str:
 
 def _name(text: str) -> tuple[str, str]:
     """Return first names and the last name; refuse what cannot be seen, which may make one name look like another."""
-    name = " ".join(text.split())
-    unseen = next((each for each in name if not each.isprintable() or UNSEEN.match(each)), None)
-    if unseen is not None:
-        raise Refusal(
-            f"The name contains the character U+{ord(unseen):04X}, which cannot be seen.", field="name"
-        )
-    marks = (
-        mark for base, mark in pairwise(f" {name}") if base == " " and unicodedata.category(mark) == "Mn"
-    )
-    if mark := next(marks, None):
-        raise Refusal(
-            f"The name contains the mark U+{ord(mark):04X} without a letter before it.", field="name"
-        )
+    name = as_name(text)
+    if problem := unfit_for_name(name):
+        raise Refusal(problem, field="name")
     first, _, last = name.rpartition(" ")
     first, last = (first, last) if first else (last, "")
     if len(name) > LONGEST_NAME:

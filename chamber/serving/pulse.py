@@ -7,7 +7,7 @@ from django.db import DatabaseError, connections
 from django.utils import timezone
 
 from chamber import marks
-from chamber.metrics import mails, requests
+from chamber.metrics import mails, requests, sign_ins
 
 logger = logging.getLogger(__name__)
 
@@ -16,6 +16,7 @@ def pass_on() -> None:
     """Add what this process counted to what all have."""
     requests.counts.flush()
     mails.counts.flush()
+    sign_ins.counts.flush()
 
 
 class Pulse:

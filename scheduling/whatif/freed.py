@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from chamber.errors import Refusal
+from chamber.invalid import shown
 from scheduling import engine
 from scheduling.engine import schedule
 from scheduling.engine.admissibility import Admissibility
@@ -86,7 +87,7 @@ def gpus_asked(typed: str) -> int:
     gpus = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
     if not 1 <= gpus <= MOST_GPUS:
         raise Refusal(
-            f"Say how many GPUs: a whole number from 1 to {MOST_GPUS:,}, not {text!r}.", field="gpus"
+            f"Say how many GPUs: a whole number from 1 to {MOST_GPUS:,}, not {shown(text)}.", field="gpus"
         )
     return gpus
 

@@ -9,6 +9,7 @@ from django.utils.text import slugify
 from chamber import live
 from chamber.errors import Conflict, NotAllowed, Refusal, refusal_of
 from chamber.ids import new_id
+from chamber.words import as_name, unfit_for_name
 from teams import audit
 from teams.actors import Actor
 from teams.models import Binding, Role, Team
@@ -28,7 +29,7 @@ def create_organisation(*, by: Actor, name: str) -> Team:
     with transaction.atomic():
         if root := Team.objects.filter(depth=0).first():
             raise Conflict(f"There is an organisation already: {root.name}.")
-        team = _insert(by, None, TeamChanges(name=name.strip()))
+        team = _insert(by, None, TeamChanges(name=name))
         if by.user is not None:
             Binding.objects.create(team=team, user=by.user, role=Role.ORG_ADMIN)
             by.user.__dict__.pop("_chamber_roles", None)
@@ -47,7 +48,7 @@ def create_team(
 ) -> Team:
     """Return a new team below `parent`; without a slug it gets a free one made of its name."""
     values = TeamChanges(
-        name=name.strip(),
+        name=name,
         bursting_priority=bursting_priority,
         burst_limit_percent=burst_limit_percent,
         maximum_milli=maximum_milli,
@@ -77,7 +78,10 @@ def insert_below(
 
 
 def _insert(by: Actor, parent: Team | None, values: TeamChanges, taken: Container[str] | None = None) -> Team:
+    values["name"] = as_name(values["name"])
     problems = team_problems(values)
+    if unfit := unfit_for_name(values["name"]):
+        problems.setdefault("name", unfit)
     slug = values.pop("slug", "")
     if slug and (Team.objects.filter(slug=slug).exists() if taken is None else slug in taken):
         problems.setdefault("slug", f"The short name {slug!r} is taken by another team.")

@@ -11,6 +11,7 @@ from django.db.models import F
 
 from chamber import live
 from chamber.errors import Conflict, Refusal, StaleVersion, refusal_of
+from chamber.words import as_name, unfit_for_name
 from teams import audit
 from teams.actions.authority import bounded_at, refuse_raised, require_edit
 from teams.actors import Actor
@@ -174,7 +175,13 @@ class _Change:
             raise Conflict(f"{team.name} is archived. Restore it before you change it.")
         if edit.changes:
             _require_version(team.name, edit.version, team.version)
-        fields = {key: value for key, value in edit.changes.items() if getattr(team, key) != value}
+        asked = edit.changes.copy()
+        if "name" in asked:
+            name = as_name(asked["name"])
+            asked["name"] = (
+                team.name if name == as_name(team.name) else name
+            )  # one of before the rule may stay
+        fields = {key: value for key, value in asked.items() if getattr(team, key) != value}
         shares = []
         for share in edit.shares:
             quota = before.quota(share.pool.pk, team.pk)
@@ -223,6 +230,8 @@ def _check_values(changes: Sequence[_Change]) -> None:
     for change in changes:
         slug = change.team.slug
         problems |= {f"{slug}.{key}": text for key, text in team_problems(change.fields).items()}
+        if unfit := unfit_for_name(change.fields.get("name", "")):
+            problems.setdefault(f"{slug}.name", unfit)
         if new := change.fields.get("slug"):
             if new in slugs:
                 problems.setdefault(f"{slug}.slug", f"The short name {new!r} is taken by another team.")

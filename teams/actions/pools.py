@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from chamber import invalid, live
 from chamber.errors import NotAllowed, Refusal, StaleVersion, refusal_of
+from chamber.words import as_name, unfit_for_name
 from teams import audit
 from teams.actors import Actor
 from teams.models import CLUSTER_LABEL, Pool, PoolPolicy, Team
@@ -137,8 +138,14 @@ def require_pools(by: Actor) -> None:
 
 def _checked(changes: PoolChanges, stored: Pool | None) -> PoolChanges:
     """Return the changes with the policy complete and typed; refuse all wrong values at once."""
-    problems = _problems(changes)
     values = changes.copy()
+    if "name" in values:
+        values["name"] = as_name(values["name"])
+        if stored is not None and values["name"] == as_name(stored.name):
+            del values["name"]  # one of before the rule may stay
+    problems = _problems(values)
+    if unfit := unfit_for_name(values.get("name", "")):
+        problems.setdefault("name", unfit)
     if slug := values.get("slug"):
         taken = Pool.objects.filter(slug=slug).exclude(slug=stored.slug if stored else "").exists()
         if taken:

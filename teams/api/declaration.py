@@ -37,6 +37,9 @@ from teams.models import Pool, Role, Team, TeamPolicy, TeamRules
 from teams.picture import Picture, lock_tree
 from teams.values import ShareChanges, TeamChanges, share_problems, team_problems
 
+LONGEST_WHAT = 200
+"""Characters of what a refusal says that was about to be changed."""
+
 
 class Declared(APIView):
     """What a file declares, as the changes that make it so."""
@@ -281,6 +284,7 @@ class _Changes:
         try:
             yield
         except Refusal as refusal:
+            what = what if len(what) <= LONGEST_WHAT else f"{what[:LONGEST_WHAT]}\u2026"
             refusal.message = f"{what}: {refusal.message}" if what else refusal.message
             if isinstance(refusal, NotAllowed):
                 self.not_allowed.append(refusal.message)
@@ -346,7 +350,7 @@ class _Changes:
             what = f"team {slug}" if slug else f"the new team {each['name']!r}"
             place = f"teams.{slug}" if slug else f"new_teams[{index}]"
             parent = each.pop("parent")
-            changes = cast("TeamChanges", milli_keys({**each, "name": each["name"].strip()}, "maximum"))
+            changes = cast("TeamChanges", milli_keys(each, "maximum"))
             problems = team_problems(changes)
             with self._told(what, place):
                 if problems:

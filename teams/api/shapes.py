@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
-from math import isfinite
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -42,7 +41,7 @@ class GpusField(serializers.Field[int, Any, Any, Any]):
 
         Slices of GPUs and shares of memory count in thousandths, so a team may be guaranteed any number of them.
         """
-        if isinstance(data, bool) or not isinstance(data, int | float) or not isfinite(data):
+        if isinstance(data, bool) or not isinstance(data, int | float) or not abs(data) <= MAX_NUMBER:
             self.fail("invalid")
         milli = Decimal(str(data)) * 1000
         if abs(milli) > MAX_NUMBER or milli != int(milli):

@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
 
-from chamber.errors import NotAllowed, NotVisible, Refusal
+from chamber.errors import NotAllowed, Refusal, no_such
 from chamber.http import confirmed_deletion, page
 from teams import actions
 from teams.forms import PoolForm, show_refusal
@@ -27,7 +27,7 @@ def edit(request: HttpRequest, slug: str) -> HttpResponse:
     """Change a pool's names, nodes and policy."""
     pool = pool_for(request, slug)
     if pool is None:
-        raise NotVisible(f"There is no pool {slug!r} that you may see.")
+        raise no_such("pool", slug)
     return _form(request, pool, is_new=False)
 
 
@@ -36,7 +36,7 @@ def delete(request: HttpRequest, slug: str) -> HttpResponse:
     """Delete a pool, where its short name was typed; say why not where something hangs on it."""
     pool = pool_for(request, slug)
     if pool is None:
-        raise NotVisible(f"There is no pool {slug!r} that you may see.")
+        raise no_such("pool", slug)
     deleted = confirmed_deletion(
         request, slug, lambda: actions.delete_pool(by=actor(request), pool=pool), what=f"The pool {pool.name}"
     )

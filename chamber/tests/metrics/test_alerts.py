@@ -99,6 +99,16 @@ PROVOCATIONS: dict[str, Provocation] = {
             'chamber_mails_total{result="refused"}': "0x100 1x100",
         },
     ),
+    "ChamberSignInsRefused": Provocation(
+        {
+            'chamber_sign_ins_refused_total{by="password"}': "0+6x200",
+            'chamber_sign_ins_refused_total{by="factor"}': "0+2x200",
+        },
+        {
+            'chamber_sign_ins_refused_total{by="password"}': "0+6x200",
+            'chamber_sign_ins_refused_total{by="factor"}': "7x200",
+        },
+    ),
     "ChamberDatabaseGrows": Provocation(
         {"chamber_database_size_bytes": f"10e9x{WEEK} 25e9x200"},
         {"chamber_database_size_bytes": f"10e9x{WEEK} 15e9x200"},
