@@ -25,6 +25,8 @@ LEAST_OWN = 8
 SHORTEST_NAME = 3
 NAMES = re.compile(r"[\W_]+")
 """What stands between the words of names."""
+LONGEST = 128
+"""Of a new password. One that was set before it was bounded signs in still."""
 PARTS = ("username", "first_name", "last_name", "email")
 
 
@@ -74,6 +76,22 @@ def _without(names: set[str], text: str) -> str:
         if len(name) >= SHORTEST_NAME:
             text = text.replace(name.casefold(), "")
     return text
+
+
+class TooLong:
+    """Refuses a new password that is longer than any that is remembered or made by a program."""
+
+    def validate(self, password: str, user: "User | None" = None) -> None:  # noqa: ARG002 - Django's signature
+        """Raise a `ValidationError` that says how long it is."""
+        if len(password) > LONGEST:
+            raise ValidationError(
+                f"This password has {len(password)} characters; at most {LONGEST} are allowed.",
+                code="password_too_long",
+            )
+
+    def get_help_text(self) -> str:
+        """Return what is asked for."""
+        return f"At most {LONGEST} characters."
 
 
 class Guessable:

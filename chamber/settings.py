@@ -117,6 +117,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
         "OPTIONS": {"min_length": 12},
     },
     {"NAME": "chamber.passwords.Similar"},
+    {"NAME": "chamber.passwords.TooLong"},
     {"NAME": "chamber.passwords.Guessable"},
 ]
 AUTHENTICATION_BACKENDS = ["chamber.names.NameOrAddress"]

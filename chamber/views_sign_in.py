@@ -330,7 +330,7 @@ def _twice(form: BaseForm) -> None:
     form.fields["password1"].label = "New password"
     form.fields[
         "password1"
-    ].help_text = "At least 12 characters, not easily guessed: several uncommon words, say."
+    ].help_text = "12 to 128 characters, not easily guessed: several uncommon words, say."
     form.fields["password2"].label = "New password, again"
 
 

@@ -5,8 +5,10 @@ import zlib
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
+from weakref import finalize
 
 import pytest
 from allauth.socialaccount.models import SocialAccount
@@ -159,11 +161,9 @@ class World:
     """
 
     def __init__(self) -> None:
-        self.mails = TemporaryDirectory()
-        configured.EMAIL_FILE_PATH = self.mails.name
-        Path(self.mails.name, f"{KEPT_MAIL}.eml").write_text(
-            "To: ada@example.org\nSubject: Hello\n\nHello.\n"
-        )
+        mails = configured.EMAIL_FILE_PATH = mkdtemp()
+        finalize(self, rmtree, mails)
+        Path(mails, f"{KEPT_MAIL}.eml").write_text("To: ada@example.org\nSubject: Hello\n\nHello.\n")
         acme = make_org("Acme")
         research, production = make_team(acme, "Research"), make_team(acme, "Production")
         self.nlp = make_team(research, "NLP")

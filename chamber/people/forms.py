@@ -81,7 +81,7 @@ class LinkForm(Form):
         max_length=1000,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="At least 12 characters, not easily guessed: several uncommon words, say.",
+        help_text="12 to 128 characters, not easily guessed: several uncommon words, say.",
     )
     password2 = forms.CharField(
         label="New password, again",

@@ -1,6 +1,7 @@
 """What the pages' scripts do, in a real browser on pages made here: no server, and a socket held in hand."""
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 from django.contrib.staticfiles import finders
 from django.template import Context, Template
+from django.template.loader import render_to_string
 from playwright.sync_api import Browser, Page, Request, Route, WebSocketRoute, expect, sync_playwright
+
+from chamber.people.forms import LinkForm, PersonForm
 
 pytestmark = pytest.mark.chromium
 
@@ -472,3 +476,32 @@ def test_errors_of_a_form_are_swapped_in_and_take_the_focus(site: Site) -> None:
     )
     page.click("#send")
     expect(page.locator("[data-focus]")).to_be_focused()
+
+
+def test_a_password_is_shown_while_its_button_is_pressed_and_never_sent_as_text(site: Site) -> None:
+    form = LinkForm()
+    fields = "".join(
+        render_to_string("_components/field.html", {"field": form[name]}) for name in form.fields
+    )
+    page = site.open(f'<form method="post" action="/there/">{fields}<button id="send">Send</button></form>')
+    first, second = page.locator("#id_password1"), page.locator("#id_password2")
+    first.fill("rotor glade mosaic 41")
+    second.fill("rotor glade mosaic 41")
+    button = page.get_by_role("button", name="Show what was typed").first
+    button.click()
+    expect(first).to_have_attribute("type", "text")
+    expect(second).to_have_attribute("type", "password")
+    expect(button).to_have_attribute("aria-pressed", "true")
+    button.click()
+    expect(first).to_have_attribute("type", "password")
+    button.click()
+    page.evaluate("document.addEventListener('submit', (event) => event.preventDefault())")
+    page.locator("#send").click()
+    expect(first).to_have_attribute("type", "password")
+    expect(first).to_have_value("rotor glade mosaic 41")
+
+
+def test_without_scripts_no_button_shows_a_password() -> None:
+    html = render_to_string("_components/field.html", {"field": LinkForm()["password1"]})
+    assert re.search(r'<button[^>]+data-show="id_password1"[^>]+hidden>', html)
+    assert "data-show" not in render_to_string("_components/field.html", {"field": PersonForm()["name"]})

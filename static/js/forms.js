@@ -1,4 +1,4 @@
-// Confirmation, select-all, copy, submit on change, open a dialog: all by data- attributes, all optional.
+// Confirmation, select-all, copy, submit on change, open a dialog, show a password: all by data- attributes, all optional.
 
 const dialog = document.getElementById("confirm-dialog");
 
@@ -65,6 +65,20 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// <button data-show="id_password">: what was typed is readable while it is pressed, and hidden again as it is sent.
+function show(button, readable) {
+  document.getElementById(button.dataset.show).type = readable ? "text" : "password";
+  button.setAttribute("aria-pressed", readable);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-show]");
+  if (button) show(button, button.getAttribute("aria-pressed") !== "true");
+});
+document.addEventListener("submit", ({ target: form }) => {
+  form.querySelectorAll("[data-show][aria-pressed=true]").forEach((button) => show(button, false));
+});
+
 // A click beside an open dialog closes it.
 document.addEventListener("click", (event) => {
   if (event.target instanceof HTMLDialogElement && event.target.open) event.target.close();
@@ -94,7 +108,7 @@ document.addEventListener("change", (event) => {
 /** Make `root` ready: reveal what needs scripts, hide what is for pages without them, count what is selected. */
 export function prepare(root) {
   if (navigator.clipboard) root.querySelectorAll("[data-copy]").forEach((button) => { button.hidden = false; });
-  root.querySelectorAll("[data-open]").forEach((button) => { button.hidden = false; });
+  root.querySelectorAll("[data-open], [data-show]").forEach((button) => { button.hidden = false; });
   root.querySelectorAll("[data-without-scripts]").forEach((element) => { element.hidden = true; });
   root.querySelectorAll("[data-selection]").forEach(showSelection);
   if (root.matches?.("[data-selection]")) showSelection(root);

@@ -1,6 +1,6 @@
 """Mailed links: who gets one, who is shown one that could not be mailed, what the trail says of it, and how many go."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -29,8 +29,10 @@ def _no_tries_yet() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _mailed(settings: Settings) -> None:
+def _mailed(settings: Settings) -> Iterator[None]:
     settings.MAIL = True
+    yield
+    assert mailing.settle()  # or the next test finds this one's mails
 
 
 @pytest.fixture
@@ -208,3 +210,16 @@ def test_who_manages_nobody_learns_nothing_by_naming_an_heir(
         values = {"workloads": "hand-over", "to": heir}
         assert lead.post("/api/v1/people/vic/disable/", values, JSON).status_code == 403
         assert lead.post("/people/vic/disable/", values).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "address", ["ivy@example.org\nBcc: eve@example.org", "ivy@example.org\r\n\r\nRead this"]
+)
+def test_nothing_is_put_into_a_mail_by_an_address_or_a_name(olga: User, address: str) -> None:
+    told = {"username": "ivy", "team": "acme", "role": "viewer"}
+    assert on(olga).post("/people/", {**told, "email": address}).status_code == 422
+    assert not User.objects.filter(username="ivy").exists()
+    on(olga).post("/people/", {**told, "name": "Ivy\nBcc: eve@example.org", "email": "ivy@example.org"})
+    assert [each.recipients() for each in mail.outbox] in ([], [["ivy@example.org"]])
+    with pytest.raises(ValueError, match="newline"):
+        mail.EmailMessage("Hello\nBcc: eve@example.org", "x", to=["ivy@example.org"]).message()
