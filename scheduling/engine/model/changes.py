@@ -13,7 +13,7 @@ class Doubt(ValueError):  # noqa: N818 - an outcome, not a fault
     """Changes do not fit what is known. Nothing was changed; the caller makes the state anew."""
 
 
-class Row(Protocol):
+class HasId(Protocol):
     """A row with an id."""
 
     @property
@@ -21,7 +21,7 @@ class Row(Protocol):
         """The id, unique in its kind."""
 
 
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=HasId)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _same(before: Sequence[Team], after: Sequence[Team]) -> bool:
     return before is after or set(before) == set(after)
 
 
-def check(known: Mapping[str, object], rows: Iterable[Row], gone: Collection[str]) -> None:
+def check(known: Mapping[str, object], rows: Iterable[HasId], gone: Collection[str]) -> None:
     """Raise :class:`Doubt` if a row is changed twice, or one goes that is not there."""
     changed = [row.id for row in rows] + list(gone)
     if len(set(changed)) < len(changed):

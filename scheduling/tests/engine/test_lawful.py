@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from scheduling.engine import Policy, Status, Team, schedule
-from scheduling.engine.lawful import Lawful
+from scheduling.engine.preemption.lawful import Lawful
 from scheduling.engine.preemption.policy import NONE, Claim, PreemptionPolicy
+from scheduling.engine.preemption.search import Search
+from scheduling.engine.preemption.victims import Tier, Unit
 from scheduling.engine.quota.tree import Accounts, Tree
-from scheduling.engine.search import Search
-from scheduling.engine.standing import Tier, Unit
 from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, started, team, waiting, waits
 from scheduling.tests.proof.fair import shared
 
@@ -116,7 +116,7 @@ def test_who_could_have_left_earlier_is_told_as_by_judging_the_whole_set_again(
             none += 1
         else:
             assert unit.tier == lawful[0].tier
-            assert unit is next(each for each in lawful if each.standing.leaf == unit.standing.leaf)
+            assert unit is next(each for each in lawful if each.placed.leaf == unit.placed.leaf)
             found += 1
         return unit
 
@@ -130,12 +130,12 @@ def test_who_could_have_left_earlier_is_told_as_by_judging_the_whole_set_again(
 def _lawful_together(search: Search, tier: Tier) -> Iterator[Unit]:
     """Those of a tier that are of use and may go together with those who were chosen."""
     branches, passed = search._lawful.shared(search._chosen), search._passed()
-    shelf = search._roster.shelf(tier)
-    for leaf in shelf:
+    victims = search._victims.of_tier(tier)
+    for leaf in search._tree.leaf_of.values():
         below = passed is not None and passed in search._tree.paths[leaf]
         if search._lawful.branch(leaf) in branches and (below or not search._capacity.enough):
-            for unit in shelf.units(leaf):
-                taken = search._taken.get(unit.standing.workload.id)
+            for unit in victims.units(leaf):
+                taken = search._taken.get(unit.placed.workload.id)
                 rest = unit.without(frozenset(taken)) if taken and unit.whole else unit
                 if search._serves(unit, any_will_do=below) and search._lawful.rules([*search._chosen, rest]):
                     yield unit

@@ -6,10 +6,10 @@ from random import Random
 
 import numpy as np
 
+from scheduling.acceleration.turns import Leavers, in_turn
 from scheduling.engine import Policy, Team
 from scheduling.engine.preemption.policy import Claim, PreemptionPolicy
 from scheduling.engine.quota.tree import ROOT, Accounts, Tree
-from scheduling.engine.turns import Leavers, in_turn
 
 TEAMS = [
     *[Team(name, name, None) for name in "abc"],
