@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.acceleration.victim_groups import VictimGroup
-from scheduling.acceleration.waiting_index import Line
+from scheduling.acceleration.waiting_index import LevelIndex
 from scheduling.engine.model.snapshot import ElasticPreemption, Queueing
 from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.queue.order import Level
@@ -94,18 +94,18 @@ class _Look:
                 return False
         return True
 
-    def _left(self, line: Line, leaves: Iterable[int]) -> Iterable[Candidate]:
+    def _left(self, line: LevelIndex, leaves: Iterable[int]) -> Iterable[Candidate]:
         """Those who are left of some leaves."""
         for leaf in leaves:
             yield from self._cycle.queue.left(leaf, line.candidates(leaf))
 
-    def _with_guarantee_left(self, line: Line) -> Iterable[Candidate]:
+    def _with_guarantee_left(self, line: LevelIndex) -> Iterable[Candidate]:
         """The reserved ones whom their guarantees would admit."""
         available = self._cycle.charges.available
         leaves = {leaf: left for leaf, least in line.least().items() if least <= (left := available(leaf))}
         return (each for each in self._left(line, leaves) if each.next_milli <= leaves[each.leaf])
 
-    def _might_start(self, line: Line) -> bool:
+    def _might_start(self, line: LevelIndex) -> bool:
         """Whether somebody elastic might find a place that is for him."""
         backfill, charges = self._cycle.backfill, self._cycle.charges
         # Where few pods of a request find no place, no more of them need to be tried.
@@ -128,13 +128,13 @@ class _Look:
             for each in self._left(line, limited)
         )
 
-    def _limited(self, line: Line) -> list[int]:
+    def _limited(self, line: LevelIndex) -> list[int]:
         """The leaves of a level that stand under a ceiling."""
         return [leaf for leaf in self._cycle.kept_pool.limited if leaf in line.rows]
 
     # --- Victims ---------------------------------------------------------------------------------------------
 
-    def _might_preempt(self, level: Level, line: Line) -> bool:
+    def _might_preempt(self, level: Level, line: LevelIndex) -> bool:
         """Whether somebody elastic might find victims."""
         cycle = self._cycle
         mode = cycle.pool.policy.elastic_preemption
@@ -152,19 +152,19 @@ class _Look:
             return True
         return next(self._hopeful(line, self._with_fair_victims(line, priority)), None) is not None
 
-    def _might_take_lower(self, priority: int, line: Line) -> bool:
+    def _might_take_lower(self, priority: int, line: LevelIndex) -> bool:
         """Whether some might find room enough among those of lower priority, who may be taken from anybody."""
         kinds = {(request, pods) for request, pods, _ in line.kinds}
         if any(self._cycle.group_might_do(VictimGroup(priority, None), *kind) for kind in kinds):
             return True
         return not self._find_nothing(self._left(line, self._limited(line)))
 
-    def _any_hopeful(self, level: Level, line: Line, leaves: Iterable[int]) -> bool:
+    def _any_hopeful(self, level: Level, line: LevelIndex, leaves: Iterable[int]) -> bool:
         """Whether somebody left of a level might find victims, who does only in some leaves."""
         self.suspects[level] = frozenset(self._hopeful(line, leaves))
         return bool(self.suspects[level])
 
-    def _hopeful(self, line: Line, leaves: Iterable[int]) -> Iterator[int]:
+    def _hopeful(self, line: LevelIndex, leaves: Iterable[int]) -> Iterator[int]:
         """Those of some leaves where somebody left might find victims."""
         kept_pool, context = self._cycle.kept_pool, self._cycle.context(reserved=False)
         for leaf in leaves:
@@ -183,7 +183,7 @@ class _Look:
                     return False
         return True
 
-    def _with_fair_victims(self, line: Line, priority: int | None) -> list[int]:
+    def _with_fair_victims(self, line: LevelIndex, priority: int | None) -> list[int]:
         """The leaves where the one who needs least could take somebody by the fair-share rule, nobody else gone
         before but those of lower priority.
 

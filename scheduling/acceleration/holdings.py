@@ -46,7 +46,7 @@ class Pods:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class HeldShares:
     """What pods hold of devices: the row of the pod, the device's position on the node, milli-GPUs."""
 
     pod: Ints
@@ -59,7 +59,7 @@ NOT_THERE = -1
 NO_DEVICES: Mapping[int, int] = {}
 NEVER = -UNLIMITED
 """When nothing was saved."""
-T = TypeVar("T", Owners, Pods, Shares)
+T = TypeVar("T", Owners, Pods, HeldShares)
 
 
 class Holdings:
@@ -81,7 +81,7 @@ class Holdings:
         self.there = np.zeros(0, np.bool_)
         self.owners = Owners(*(8 * [none]))
         self.pods = Pods(none, none, none, none, self.there)
-        self.shares = Shares(none, none, none)
+        self.shares = HeldShares(none, none, none)
         self._by_id: Ints | None = None
 
     @property
@@ -176,7 +176,7 @@ class Holdings:
         row = len(self.pods.owner) + np.cumsum(lies) - 1
         spare = [each[lies] for each in self._spare(placed_workloads, counts)]
         self.pods = _joined(self.pods, Pods(owner[lies], rank[lies], *spare))
-        self.shares = _joined(self.shares, Shares(row[of_pod[there]], at[there], milli[there]))
+        self.shares = _joined(self.shares, HeldShares(row[of_pod[there]], at[there], milli[there]))
 
     def _spare(
         self, placed_workloads: Sequence[PlacedWorkload], counts: Ints

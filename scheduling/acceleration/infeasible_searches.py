@@ -20,7 +20,7 @@ from scheduling.acceleration.victim_groups import NOWHERE, Need, VictimGroup
 from scheduling.acceleration.waiting_index import Sort
 from scheduling.engine.model.snapshot import ElasticPreemption
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.preemption.policy import Claim, PreemptionPolicy
+from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 
 Kind = tuple[int, int, int, PodRequest | Need, int]
 """A preemptor's leaf, priority and size, what each of his pods asks, and how many there are. One pod alone may lie on
@@ -71,7 +71,7 @@ class InfeasibleSearches:
         """Take note of what is due and used by now: entitlements were worked out anew, or a cycle was taken back."""
         self._reaches.renew()
 
-    def any_at_once(self, claim: Claim) -> bool:
+    def any_at_once(self, claim: WorkloadClaim) -> bool:
         """Whether there is anybody whom the preemptor may take as things stand."""
         if any(self._eligible.any_in(*each) for each in self._reaches.of(claim).at_once):
             return True
@@ -96,7 +96,12 @@ class InfeasibleSearches:
         )
 
     def might_take(
-        self, claim: Claim, request: PodRequest, pods: int, tally: TallyOf, closed: frozenset[int] = NOWHERE
+        self,
+        claim: WorkloadClaim,
+        request: PodRequest,
+        pods: int,
+        tally: TallyOf,
+        closed: frozenset[int] = NOWHERE,
     ) -> bool:
         """Whether so many pods might find a place, on nodes that are not ``closed``, if all went whom the preemptor
         could ever take. Who is told no is told so again, on fewer nodes too, as long as nothing could give anybody
@@ -114,7 +119,7 @@ class InfeasibleSearches:
         (self._found if might else self._infeasible)[kind] = closed
         return might
 
-    def look_anew(self, claim: Claim) -> None:
+    def look_anew(self, claim: WorkloadClaim) -> None:
         """Have it worked out anew whom a preemptor could take."""
         self._reaches.look_anew(claim)
         self._found.clear()
@@ -137,18 +142,18 @@ class InfeasibleSearches:
         self._reaches.catch_up()
         return self._group_bounds.of(group).hold(request, self._need(request), pods, tally)
 
-    def group(self, claim: Claim) -> VictimGroup:
+    def group(self, claim: WorkloadClaim) -> VictimGroup:
         """Whom the preemptor could take, or could as soon as others have left."""
         return self._reaches.of(claim).group
 
-    def most_below(self, claim: Claim, branch: int) -> int:
+    def most_below(self, claim: WorkloadClaim, branch: int) -> int:
         """What those below a branch hold whose priority is not too high for the preemptor."""
         if claim.reserved or self._policy.elastic_preemption is not ElasticPreemption.PRIORITY:
             return self._eligible.milli(branch, None)
         priorities = (*self._eligible.lower(branch, claim.priority), claim.priority)
         return sum([self._eligible.milli(branch, each) for each in priorities])
 
-    def most_pods(self, claim: Claim, request: PodRequest, tally: IndexedPods) -> list[int]:
+    def most_pods(self, claim: WorkloadClaim, request: PodRequest, tally: IndexedPods) -> list[int]:
         """How many pods each domain of a tally might hold at most if all went whom the preemptor could ever take."""
         return self._group_bounds.of(self._reaches.of(claim).group).most_pods(
             request, self._need(request), tally
@@ -198,7 +203,7 @@ class InfeasibleSearches:
             if sort.pods == 1 and (sort.priority, sort.milli, need) in seen:
                 continue
             seen.add((sort.priority, sort.milli, need))
-            reach = self._reaches.of(Claim("", leaf, sort.priority, reserved=False, milli=sort.milli))
+            reach = self._reaches.of(WorkloadClaim("", leaf, sort.priority, reserved=False, milli=sort.milli))
             full.update(dict.fromkeys(reach.full))
             if not reach.at_once:
                 continue

@@ -12,9 +12,8 @@ from scheduling.acceleration.kept_cycle import KeptCycle
 from scheduling.acceleration.kept_pool import KeptPool
 from scheduling.acceleration.waiting_index import Rows
 from scheduling.engine.decide.reading import PENDING, is_topological, note_lost, read, selected_by
-from scheduling.engine.model.changes import Changes
 from scheduling.engine.model.snapshot import Snapshot, Workload
-from scheduling.engine.model.state import State
+from scheduling.engine.model.state import Changes, State
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.reasons.eligibility import Candidacies, Entries, Out, PoolView
 from scheduling.engine.reasons.report import Outsider

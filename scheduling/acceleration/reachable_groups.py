@@ -12,7 +12,7 @@ from scheduling.acceleration.eligible_victims import EligibleVictims, Joined
 from scheduling.acceleration.group_bounds import GroupBoundsIndex
 from scheduling.acceleration.victim_groups import EVERYBODY, VictimGroup
 from scheduling.engine.model.snapshot import ElasticPreemption
-from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, Claim, PreemptionPolicy
+from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, PreemptionPolicy, WorkloadClaim
 from scheduling.engine.quota.tree import ROOT
 
 
@@ -143,7 +143,7 @@ class Reaches:
         changed = self._changed
         return max(changed[ROOT], *[changed[branch] for branch in self._tree.paths[leaf]])
 
-    def of(self, claim: Claim) -> Reach:
+    def of(self, claim: WorkloadClaim) -> Reach:
         """That of a preemptor."""
         self.catch_up()
         key = (claim.leaf, claim.priority, claim.milli)
@@ -155,7 +155,7 @@ class Reaches:
         found.seen = self.time
         return found
 
-    def look_anew(self, claim: Claim) -> None:
+    def look_anew(self, claim: WorkloadClaim) -> None:
         """Have it worked out anew whom a preemptor could take: what is kept may be more than it is by now."""
         self._reaches.pop((claim.leaf, claim.priority, claim.milli), None)
 
@@ -169,7 +169,7 @@ class Reaches:
 
     # --- Whom he could take ---------------------------------------------------------------------------------
 
-    def _look(self, claim: Claim) -> Reach:
+    def _look(self, claim: WorkloadClaim) -> Reach:
         """Work out whom a preemptor could take: those of lower priority, those whom the fair-share rule gives him, and
         those of whom it could as soon as others have left who are nearer to him in the tree."""
         if claim.reserved:
@@ -198,7 +198,7 @@ class Reaches:
         )
         return Reach(self.time, at_once, group, (*full, *self._full(claim, relief)))
 
-    def _full(self, claim: Claim, relief: Sequence[int] | None) -> tuple[Full, ...]:
+    def _full(self, claim: WorkloadClaim, relief: Sequence[int] | None) -> tuple[Full, ...]:
         """The lowest of a preemptor's own branches, by each due, that is too full for him even when so much has left of
         those on his way down."""
         used, path = self._usage.used, self._tree.paths[claim.leaf]
@@ -213,7 +213,7 @@ class Reaches:
                     break
         return tuple(found)
 
-    def _fair(self, claim: Claim, relief: Sequence[int]) -> dict[int, tuple[int, int]]:
+    def _fair(self, claim: WorkloadClaim, relief: Sequence[int]) -> dict[int, tuple[int, int]]:
         """The branches that the fair-share rule gives him when so much has left of those on his way down: where each
         parts from his, and by which dues."""
         path = self._tree.paths[claim.leaf]
@@ -234,7 +234,7 @@ class Reaches:
             self._above_in[branch, by] = found
         return found
 
-    def _lower(self, me: Claim, own: int | None) -> list[int]:
+    def _lower(self, me: WorkloadClaim, own: int | None) -> list[int]:
         """What those of lower priority hold whom a preemptor may take, of each branch on his way down."""
         eligible = self._eligible
         below = self._tree.paths[me.leaf] if own is None else [own] * len(self._tree.paths[me.leaf])

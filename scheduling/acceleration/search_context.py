@@ -13,7 +13,7 @@ from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.victim_groups import NOWHERE, VictimGroup
 from scheduling.acceleration.waiting_index import Sort
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.preemption.policy import Claim
+from scheduling.engine.preemption.policy import WorkloadClaim
 from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
 
 
@@ -44,7 +44,11 @@ class SearchContext(PreemptionContext):
         return found.refresh()
 
     def might_take(
-        self, claim: Claim, request: PodRequest, pods: int, closed: Callable[[], frozenset[int]] = nowhere
+        self,
+        claim: WorkloadClaim,
+        request: PodRequest,
+        pods: int,
+        closed: Callable[[], frozenset[int]] = nowhere,
     ) -> bool:
         """Whether a preemptor who may take somebody might find victims enough, on nodes that are not ``closed``, as
         things stand; false only if he certainly finds none."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.acceleration.typical_arrays import Ints
-from scheduling.engine.preemption.policy import Claim, PreemptionPolicy
+from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 from scheduling.engine.quota.tree import ROOT, Tree
 
 NO_BRANCH = -1
@@ -42,7 +42,9 @@ def paths_of(tree: Tree, leaf: Ints) -> Ints:
     return rows[number[leaf]]
 
 
-def in_turn(preemption_policy: PreemptionPolicy, preemptor: Claim, leavers: Leavers, gone: Ints) -> Ints:
+def in_turn(
+    preemption_policy: PreemptionPolicy, preemptor: WorkloadClaim, leavers: Leavers, gone: Ints
+) -> Ints:
     """The rows in the order in which they leave, place after place. ``gone`` is what has left before, by place and
     branch."""
     tree = preemption_policy.accounts.tree

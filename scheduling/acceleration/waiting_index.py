@@ -30,7 +30,7 @@ class Sort(NamedTuple):
     milli: int
 
 
-class Line:
+class LevelIndex:
     """The candidates of one level, in ``rows`` by leaf.
 
     ``kinds`` counts those whom no ceiling limits, whatever their team; ``several`` those who stand in other pools'
@@ -161,7 +161,7 @@ class WaitingIndex(Mapping[Level, Mapping[int, Sequence[Candidate]]]):
         self._policy = policy
         self._limited = limited
         self._moved = moved
-        self.levels: dict[Level, Line] = {}
+        self.levels: dict[Level, LevelIndex] = {}
 
     def __getitem__(self, level: Level) -> dict[int, list[Candidate]]:
         """The candidates of a level."""
@@ -184,11 +184,11 @@ class WaitingIndex(Mapping[Level, Mapping[int, Sequence[Candidate]]]):
             for pool_request, count in [each for row in free for each in row.takes.items()]:
                 line.kinds[pool_request.kind] += count
 
-    def _at(self, level: Level) -> Line:
+    def _at(self, level: Level) -> LevelIndex:
         """The line of a level, a new one if there is none."""
         line = self.levels.get(level)
         if line is None:
-            line = self.levels[level] = Line()
+            line = self.levels[level] = LevelIndex()
             self.levels = dict(sorted(self.levels.items(), key=itemgetter(0)))
         return line
 

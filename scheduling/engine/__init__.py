@@ -8,7 +8,6 @@ them. Whatever is not of the engine imports from here; the units of all amounts 
 from __future__ import annotations
 
 from scheduling.engine.decide.decide import decide_plainly
-from scheduling.engine.model.changes import Changes, Doubt
 from scheduling.engine.model.plan import (
     Allocation,
     Eta,
@@ -64,7 +63,7 @@ from scheduling.engine.model.snapshot import (
     Workload,
     labels_of,
 )
-from scheduling.engine.model.state import State
+from scheduling.engine.model.state import Changes, Doubt, State
 
 __all__ = [
     "DAY_MS",

@@ -12,7 +12,7 @@ from uuid import UUID
 from chamber.errors import Refusal
 from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.engine.reasons.admissibility import Admissibility
+from scheduling.engine.reasons.eligibility import Admissibility
 from scheduling.explain import last_cycle
 from scheduling.reading import recent
 from scheduling.reading.picture import Picture

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.preemption.policy import Claim, PreemptionPolicy
+from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 from scheduling.engine.preemption.victims import Unit
 
 Sizes = dict[tuple[str, int], int]
@@ -23,7 +23,7 @@ class Lawful:
     """The victims of one preemptor. ``leaving`` is what each branch gives up for it."""
 
     preemption_policy: PreemptionPolicy
-    preemptor: Claim
+    preemptor: WorkloadClaim
     leaving: Mapping[int, int]
     _branches: dict[int, int] = field(default_factory=dict)
 

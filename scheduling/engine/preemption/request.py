@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scheduling.engine.placement.ledger import AnyLedger
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.preemption.policy import Claim, PreemptionPolicy
+from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.quota.charging import NOTHING_LEAVES, Ceiling, Charges
 
@@ -28,7 +28,7 @@ class PreemptionRequest:
     ``highest_victim``: up to which priority it may have victims at all (``None``: any).
     """
 
-    claim: Claim
+    claim: WorkloadClaim
     request: PodRequest
     pods: int
     closed: frozenset[int]

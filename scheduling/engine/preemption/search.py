@@ -17,9 +17,8 @@ from scheduling.engine.model.snapshot import ElasticPreemption
 from scheduling.engine.placement.held_pods import HeldPods
 from scheduling.engine.preemption.capacity import VictimCapacity
 from scheduling.engine.preemption.lawful import Lawful, Sizes
-from scheduling.engine.preemption.lineup import Lineup
 from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
-from scheduling.engine.preemption.victim_index import VictimIndex
+from scheduling.engine.preemption.victim_index import Lineup, VictimIndex
 from scheduling.engine.preemption.victims import Cost, PlacedWorkload, Tier, Unit
 from scheduling.engine.quota.tree import ROOT
 

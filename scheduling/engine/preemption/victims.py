@@ -15,7 +15,7 @@ from scheduling.engine.model.snapshot import (
 )
 from scheduling.engine.placement.ledger import AnyLedger
 from scheduling.engine.placement.node_index import Spot
-from scheduling.engine.preemption.policy import Claim
+from scheduling.engine.preemption.policy import WorkloadClaim
 
 COST_OF_STATUS = {Status.QUEUED: 0, Status.STARTING: 1, Status.RUNNING: 2}
 WITHOUT_PODS = (Status.PENDING, Status.QUEUED)
@@ -86,7 +86,7 @@ class PlacedWorkload:
         self._units: tuple[Unit, ...] | None = None
         self._units_at = 0
         self._since: int | None = NOT_ASKED
-        self._claim: Claim | None = None
+        self._claim: WorkloadClaim | None = None
         self._spots: Mapping[int, Spot] | None = None
 
     @property
@@ -137,12 +137,12 @@ class PlacedWorkload:
         """Whether its pods are kept back, because a stopping workload still holds what it was promised."""
         return self.workload.status in WITHOUT_PODS and ledger.waits(self.workload, self.pods)
 
-    def claim(self) -> Claim:
+    def claim(self) -> WorkloadClaim:
         """It as a party to the rules: with its minimum of pods, as it would come back."""
         if self._claim is None:
             workload = self.workload
             needed = milli_of(self.pods[: workload.min_pods])
-            self._claim = Claim(workload.id, self.leaf, workload.priority, workload.reserved, needed)
+            self._claim = WorkloadClaim(workload.id, self.leaf, workload.priority, workload.reserved, needed)
         return self._claim
 
     def tier_of(self, pod_index: int) -> Tier:
@@ -232,7 +232,7 @@ class Unit:
         self.key: UnitKey = (self.lost_gpu_ms, self.placed.workload.id, last)
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> WorkloadClaim:
         """The workload as a party to the rules."""
         return self.placed.claim()
 

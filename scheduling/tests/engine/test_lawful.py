@@ -9,7 +9,7 @@ import pytest
 
 from scheduling.engine import Policy, Status, Team, schedule
 from scheduling.engine.preemption.lawful import Lawful
-from scheduling.engine.preemption.policy import NONE, Claim, PreemptionPolicy
+from scheduling.engine.preemption.policy import NONE, PreemptionPolicy, WorkloadClaim
 from scheduling.engine.preemption.search import Search
 from scheduling.engine.preemption.victims import Tier, Unit
 from scheduling.engine.quota.tree import Accounts, Tree
@@ -80,10 +80,10 @@ def test_the_surplus_is_by_whichever_due_gives_more() -> None:
     entitled = [0] * len(tree)
     entitled[b], entitled[c] = 1000, 4000
     lawful = Lawful(
-        PreemptionPolicy(Policy(), accounts, entitled, entitled), Claim("w", b, 50, False, 1000), {}
+        PreemptionPolicy(Policy(), accounts, entitled, entitled), WorkloadClaim("w", b, 50, False, 1000), {}
     )
     assert lawful.allowance(c, {("x", 0): 1000, ("y", 0): 2000}) == 3000 - 1000
-    assert lawful.preemption_policy.surplus(Claim("w", b, 50, False, 3000), c, {}) == NONE
+    assert lawful.preemption_policy.surplus(WorkloadClaim("w", b, 50, False, 3000), c, {}) == NONE
 
 
 def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in_some_order() -> None:
@@ -94,7 +94,9 @@ def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in
     for branch, guarantee, used in ((b, 2000, 0), (c, 2000, 5000), (d, 2000, 5000)):
         accounts.quotas.guarantee[branch], accounts.usage.used[branch] = guarantee, used
     none = [0] * len(tree)
-    lawful = Lawful(PreemptionPolicy(Policy(), accounts, none, none), Claim("w", b, 50, False, 1000), {})
+    lawful = Lawful(
+        PreemptionPolicy(Policy(), accounts, none, none), WorkloadClaim("w", b, 50, False, 1000), {}
+    )
     one, all_ = {("x", 0): 1000, ("y", 0): 1000}, {("x", 0): 3000, ("y", 0): 3000}
     assert lawful.allowances({c: one, d: one}) == {c: 2000, d: 2000}
     assert lawful.allowances({c: one, d: all_}) == {d: 0}

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from scheduling.acceleration.leaf_candidates import LeafCandidates
-from scheduling.acceleration.waiting_index import Line, WaitingIndex
+from scheduling.acceleration.waiting_index import LevelIndex, WaitingIndex
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Policy
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
@@ -76,7 +76,7 @@ class Pair:
         assert self.late.find(gone.leaf, gone.workload) is None
 
 
-def told(line: Line) -> tuple[object, ...]:
+def told(line: LevelIndex) -> tuple[object, ...]:
     """What can be asked of a line before its candidates are made."""
     return (dict(line.least()), dict(line.kinds), dict(line.fewest()), line.several)
 

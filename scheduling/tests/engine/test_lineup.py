@@ -12,7 +12,7 @@ import pytest
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.infeasible_searches import InfeasibleSearches
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Status, schedule
-from scheduling.engine.preemption.policy import Claim
+from scheduling.engine.preemption.policy import WorkloadClaim
 from scheduling.engine.preemption.search import Search
 from scheduling.engine.preemption.victims import Tier, Unit
 from scheduling.tests.engine.build import NOW
@@ -132,7 +132,7 @@ def test_who_is_known_to_find_nobody_finds_nobody_at_another_look(monkeypatch: p
         if closed is None:
             return None
         fresh = InfeasibleSearches(searches._ledger, searches._reaches._preemption_policy, searches._eligible)
-        claim = Claim("w", leaf, priority, priority >= RESERVED_PRIORITY, milli)
+        claim = WorkloadClaim("w", leaf, priority, priority >= RESERVED_PRIORITY, milli)
         if fresh.any_at_once(claim):
             ledger = searches._ledger
             tally = IndexedPods.of_level(ledger, request, ledger.nodes.domains(request)[-1])

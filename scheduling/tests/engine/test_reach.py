@@ -9,7 +9,7 @@ from scheduling.acceleration.infeasible_searches import InfeasibleSearches
 from scheduling.acceleration.kept_pool import KeptPool
 from scheduling.acceleration.kept_state import KeptState
 from scheduling.engine import GPU_MILLI, ElasticPreemption, Snapshot, State, decide
-from scheduling.engine.preemption.policy import Claim
+from scheduling.engine.preemption.policy import WorkloadClaim
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.tests.engine.build import NOW, node, placed, pool, team, waiting
 
@@ -112,7 +112,7 @@ def test_who_is_told_that_he_finds_nobody_finds_nobody() -> None:
             moves.happen()
             fresh = InfeasibleSearches(kept_pool.ledger, kept_pool.preemption_policy, context.eligible)
             for leaf, priority, gpus in product(moves.leaves, (20, 50, 70), (1, 2)):
-                claim = Claim("new", leaf, priority, reserved=False, milli=gpus * GPU_MILLI)
+                claim = WorkloadClaim("new", leaf, priority, reserved=False, milli=gpus * GPU_MILLI)
                 kept, now = context.searches, fresh
                 if not kept.any_at_once(claim):
                     refused += 1
@@ -143,7 +143,7 @@ def test_looked_at_anew_it_is_as_if_made_now() -> None:
                 InfeasibleSearches(kept_pool.ledger, kept_pool.preemption_policy, context.eligible),
             )
             for leaf, priority in product(moves.leaves, (20, 50, 70)):
-                claim = Claim("new", leaf, priority, reserved=False, milli=GPU_MILLI)
+                claim = WorkloadClaim("new", leaf, priority, reserved=False, milli=GPU_MILLI)
                 smaller += kept.group(claim) != now.group(claim)
                 kept.look_anew(claim)
                 assert kept.group(claim) == now.group(claim), (seed, claim)
@@ -168,7 +168,9 @@ def test_what_is_kept_of_what_would_be_left_is_never_too_little() -> None:
                 InfeasibleSearches(kept_pool.ledger, kept_pool.preemption_policy, context.eligible),
             )
             for leaf, priority, (request, gpus, pods) in product(moves.leaves, (20, 50, 70), requests):
-                claim = Claim("new", leaf, priority, reserved=False, milli=int(gpus * pods * GPU_MILLI))
+                claim = WorkloadClaim(
+                    "new", leaf, priority, reserved=False, milli=int(gpus * pods * GPU_MILLI)
+                )
                 closed = kept.known_infeasible(leaf, priority, claim.milli, request, pods)
                 if closed is not None and now.any_at_once(claim):
                     remembered += 1
@@ -203,7 +205,7 @@ def test_where_a_branch_may_give_more_than_before_nothing_is_known_any_more() ->
     kept_pool.entitled[s], kept_pool.entitled[u] = GPU_MILLI, GPU_MILLI // 2
     context, request = kept_pool.context(reserved=False), kept_pool.requests.of(waiting("w", "s"))
     context.searches.renew()
-    claim = Claim("w", s, 50, reserved=False, milli=GPU_MILLI)
+    claim = WorkloadClaim("w", s, 50, reserved=False, milli=GPU_MILLI)
     assert not context.searches.might_take(claim, request, 1, context.tally)
     assert context.searches.known_infeasible(s, 50, GPU_MILLI, request, 1) == frozenset()
     kept_pool.accounts.usage.add(u, GPU_MILLI // 2, reserved=False)

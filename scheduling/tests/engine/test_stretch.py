@@ -13,7 +13,7 @@ from scheduling.acceleration.kept_blocked_queue import KeptBlockedQueue
 from scheduling.acceleration.kept_cycle import KeptCycle
 from scheduling.acceleration.skipped_run import SkippedRun
 from scheduling.engine import ElasticPreemption, Snapshot, State, Status, Workload, decide, schedule
-from scheduling.engine.model.changes import Changes
+from scheduling.engine.model.state import Changes
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, snapshot, team, waiting
 from scheduling.tests.proof.histories import as_bytes
 from scheduling.tests.proof.organisation import Organisation, happen
