@@ -27,8 +27,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.engine import Device, Node, Pool, Share, TypicalRequest, Workload
-from scheduling.engine.ledger import Ledger
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 
@@ -107,7 +107,7 @@ def fill(nodes: Sequence[Node], requests: Sequence[Request], seed: int, window: 
     """Return how much is allocated when all have arrived, and how long placing took."""
     pool = Pool("pool", "pool", recent=() if window is not None else typical(requests))
     fleet = Nodes(pool, nodes, ())
-    ledger = Ledger(fleet, ())
+    ledger = KeptLedger(fleet, ())
     pod_requests: dict[Request, PodRequest] = {}
     goal = OVERLOAD * fleet.capacity_milli
     allocated, seen, seconds = 0, list[Request](), list[float]()

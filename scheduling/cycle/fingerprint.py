@@ -46,9 +46,10 @@ def whole(plan: Plan) -> Plan:
 @cache
 def engine_version() -> str:
     """Return what changes with each change of the engine's code: a digest of its modules, shortened."""
-    home = Path(engine.__file__).parent
+    home = Path(engine.__file__).parents[1]
+    modules = [path for folder in ("engine", "acceleration") for path in (home / folder).rglob("*.py")]
     found = hashlib.sha256()
-    for path in sorted(home.rglob("*.py"), key=lambda path: path.relative_to(home).as_posix()):
+    for path in sorted(modules, key=lambda path: path.relative_to(home).as_posix()):
         name = path.relative_to(home).as_posix()
         found.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()[:12]

@@ -7,8 +7,7 @@ them. Whatever is not of the engine imports from here; the units of all amounts 
 
 from __future__ import annotations
 
-from scheduling.engine.decide import decide
-from scheduling.engine.model.changes import Changes, Doubt
+from scheduling.engine.decide.decide import decide_plainly
 from scheduling.engine.model.plan import (
     Allocation,
     Eta,
@@ -64,7 +63,7 @@ from scheduling.engine.model.snapshot import (
     Workload,
     labels_of,
 )
-from scheduling.engine.state import State
+from scheduling.engine.model.state import Changes, Doubt, State
 
 __all__ = [
     "DAY_MS",
@@ -126,6 +125,20 @@ __all__ = [
 ]
 
 
-def schedule(snapshot: Snapshot, now: int) -> Plan:
-    """The plan for a snapshot at ``now`` (milliseconds since the epoch)."""
-    return decide(State.of(snapshot), now)
+def decide(state: State, now: int, *, accelerate: bool = True) -> Plan:
+    """The plan for this state at ``now`` (milliseconds since the epoch). Changes nothing that can be seen of the
+    state.
+
+    ``accelerate`` false: by the rules alone, without indexes and short cuts. The plan is the same.
+    """
+    if not accelerate:
+        return decide_plainly(state, now)
+    # Imported late: the rules run without it, and without numpy.
+    from scheduling.acceleration.decide import decide as decide_on_kept
+
+    return decide_on_kept(state, now)
+
+
+def schedule(snapshot: Snapshot, now: int, *, accelerate: bool = True) -> Plan:
+    """The plan for a snapshot at ``now``; ``accelerate`` as in :func:`decide`."""
+    return decide(State.of(snapshot), now, accelerate=accelerate)

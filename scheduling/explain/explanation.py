@@ -5,7 +5,7 @@ from datetime import datetime
 
 from chamber.words import code_in_words
 from scheduling import engine
-from scheduling.engine import reasons
+from scheduling.engine.reasons import sentences as reasons
 
 
 @dataclass(frozen=True, slots=True)

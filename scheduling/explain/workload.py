@@ -10,7 +10,7 @@ from django.utils import timezone
 from agentlink.models import Cluster, Node
 from chamber.words import clock_time
 from scheduling import engine
-from scheduling.engine import reasons
+from scheduling.engine.reasons import sentences as reasons
 from scheduling.explain import last_cycle, not_ready, scaling, silence
 from scheduling.explain.explanation import Explanation, kind_of, label_inside
 from scheduling.explain.last_cycle import LastCycle

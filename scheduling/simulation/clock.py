@@ -41,15 +41,18 @@ class Ending:
 class Clock:
     """An organisation over time."""
 
-    def __init__(self, scenario: Scenario, watches: Iterable[Watch] = ()) -> None:
+    def __init__(self, scenario: Scenario, watches: Iterable[Watch] = (), *, accelerate: bool = True) -> None:
         self.now = scenario.now
         self.cycles = 0
         self._described = scenario.snapshot
         self._watches = tuple(watches)
+        self._accelerate = accelerate
         self._arrivals = list(reversed(scenario.arrivals))
         self._alarms: list[tuple[int, Alarm, str, int]] = []
         self._tally = Tally(scenario.now)
-        self._groups = [Group(part) for part in divided(scenario.snapshot, scenario.arrivals)]
+        self._groups = [
+            Group(part, accelerate=accelerate) for part in divided(scenario.snapshot, scenario.arrivals)
+        ]
         self._unsettled = set(range(len(self._groups)))
         self._group_of_pool = {pool.id: group for group in self._groups for pool in group.pools}
         self._lives = Lives(scenario, self._tally, self._ring)
@@ -138,7 +141,7 @@ class Clock:
         snapshot = Snapshot(
             self._described.pools, self._lives.usage.teams(self.now), self._described.nodes, workloads
         )
-        plan = schedule(snapshot, self.now)
+        plan = schedule(snapshot, self.now, accelerate=self._accelerate)
         waits_in = {wait.workload: wait.pool for wait in plan.waits}
         waits_in |= {start.workload: start.pool for start in plan.starts}
         self._lives.close(waits_in, self.now)

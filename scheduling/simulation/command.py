@@ -35,7 +35,8 @@ MOST_CYCLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is asked for. `cycles` run at one moment; with `until_ms` the clock runs instead."""
+    """What is asked for. `cycles` run at one moment; with `until_ms` the clock runs instead. `plain`: by the rules
+    alone, without acceleration."""
 
     check: bool = False
     verify: bool = False
@@ -44,6 +45,7 @@ class Options:
     until_ms: int | None = None
     interval_ms: int = 0
     trace: str | None = None
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def run(path: str, options: Options, *, out: TextIO, err: TextIO) -> int:
     verdict = Verdict() if options.verify else None
     result = _simulated(scenario, options, verdict, err)
     shown = as_object(result.snapshot, result.now, result.plan)
-    spared = protected_from(result.snapshot, result.plan, result.now)
+    spared = protected_from(result.snapshot, result.plan, result.now, accelerate=not options.plain)
     _add(shown, spared)
     if result.summary is not None:
         shown["summary"] = result.summary.as_object()
@@ -113,24 +115,26 @@ def _scenario(path: str, options: Options) -> Scenario:
 
 def _simulated(scenario: Scenario, options: Options, verdict: Verdict | None, err: TextIO) -> Result:
     if options.until_ms is None:
-        return _in_a_row(scenario, options.cycles, verdict)
+        return _in_a_row(scenario, options, verdict)
     watches = [] if verdict is None else [verdict.look]
     with Progress(err, scenario.now, options.until_ms) as progress:
-        ending = Clock(scenario, watches).run(options.until_ms, options.interval_ms, progress.tell)
+        ending = Clock(scenario, watches, accelerate=not options.plain).run(
+            options.until_ms, options.interval_ms, progress.tell
+        )
     if verdict is not None:
         verdict.look(ending.snapshot, ending.plan, ending.now)
     summary = summary_of(ending.snapshot, ending.tally, ending.now)
     return Result(ending.snapshot, ending.now, ending.plan, summary)
 
 
-def _in_a_row(scenario: Scenario, cycles: int, verdict: Verdict | None) -> Result:
+def _in_a_row(scenario: Scenario, options: Options, verdict: Verdict | None) -> Result:
     """So many cycles at one moment, each plan but the last carried out at once."""
     snapshot, now = scenario.snapshot, scenario.now
-    for number in range(cycles):
-        plan = schedule(snapshot, now)
+    for number in range(options.cycles):
+        plan = schedule(snapshot, now, accelerate=not options.plain)
         if verdict is not None:
             verdict.look(snapshot, plan, now)
-        if number < cycles - 1:
+        if number < options.cycles - 1:
             snapshot = carried_out(snapshot, plan, now)
     return Result(snapshot, now, plan)
 

@@ -12,13 +12,14 @@ from scheduling.engine import Changes, Plan, Pool, Snapshot, State, Status, Team
 class Group:
     """Pools with the workloads that may use them; `workloads` are by id.
 
-    Changes are collected and applied when something is to be decided.
+    Changes are collected and applied when something is to be decided; `accelerate` as in `engine.decide`.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, *, accelerate: bool = True) -> None:
         self.pools = snapshot.pools
         self.workloads = {workload.id: workload for workload in snapshot.workloads}
         self.changed = True
+        self._accelerate = accelerate
         self._state = State.of(snapshot)
         self._put: dict[str, Workload] = {}
         self._new: set[str] = set()
@@ -68,7 +69,7 @@ class Group:
 
     def plan(self, now: int) -> Plan:
         """Return the plan for what is there now."""
-        return decide(self._up_to_date(), now)
+        return decide(self._up_to_date(), now, accelerate=self._accelerate)
 
     def snapshot(self) -> Snapshot:
         """Return what is there now."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from scheduling.engine import PLACED, Plan, Policy, ReasonCode, Snapshot, Workload, schedule
 from scheduling.engine.model.quantities import counted
-from scheduling.engine.standing import protected, protects
+from scheduling.engine.preemption.victims import protected, protects
 from scheduling.scenario.table import Section
 
 FOR_A_PLACE = frozenset({ReasonCode.WAITING_FOR_GPUS, ReasonCode.FRAGMENTED, ReasonCode.WAITING_FOR_TOPOLOGY})
@@ -26,11 +26,12 @@ class Protected:
 ByWaiting = Mapping[str, tuple[Protected, ...]]
 
 
-def protected_from(snapshot: Snapshot, plan: Plan, now: int) -> ByWaiting:
+def protected_from(snapshot: Snapshot, plan: Plan, now: int, *, accelerate: bool = True) -> ByWaiting:
     """Return, by waiting workload, the workloads that it would preempt if they were not protected.
 
     Only workloads that wait for a place, and would start then, are named: without minimum runtime and limit of
-    preemptions, or else with running reserved work as elastic work of the lowest priority.
+    preemptions, or else with running reserved work as elastic work of the lowest priority. `accelerate` as in
+    `engine.decide`.
     """
     waiting = {wait.workload for wait in plan.waits if wait.reason.code in FOR_A_PLACE}
     found: dict[str, tuple[Protected, ...]] = {}
@@ -39,17 +40,16 @@ def protected_from(snapshot: Snapshot, plan: Plan, now: int) -> ByWaiting:
     open_to_all = _without_limits(snapshot)
     for asked in (open_to_all, _without_reserved(open_to_all)):
         if asked is not snapshot and waiting - found.keys():
-            found |= _whom(snapshot, asked, now, waiting - found.keys())
+            again = schedule(asked, now, accelerate=accelerate)
+            found |= _whom(snapshot, again, now, waiting - found.keys())
     return found
 
 
-def _whom(
-    snapshot: Snapshot, asked: Snapshot, now: int, waiting: Set[str]
-) -> dict[str, tuple[Protected, ...]]:
-    """Return the victims of each of these in the snapshot ``asked``, as far as the true snapshot protects them."""
+def _whom(snapshot: Snapshot, again: Plan, now: int, waiting: Set[str]) -> dict[str, tuple[Protected, ...]]:
+    """Return the victims that each of these has in the plan made ``again``, as far as the snapshot protects them."""
     workloads = {workload.id: workload for workload in snapshot.workloads}
     policies = {pool.id: pool.policy for pool in snapshot.pools}
-    starts = {start.workload: start for start in schedule(asked, now).starts}
+    starts = {start.workload: start for start in again.starts}
     found = {}
     for id_ in sorted(waiting & starts.keys()):
         policy = policies[starts[id_].pool]

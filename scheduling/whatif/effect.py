@@ -83,7 +83,7 @@ class TeamEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolState:
+class PoolAmounts:
     """A pool in milli-GPUs; so many devices of its capacity are `slices`, which count `slices_milli` of it."""
 
     capacity_milli: int
@@ -103,8 +103,8 @@ class PoolEffect:
     """A pool whose figures differ, before and after the cycles."""
 
     pool: str
-    before: PoolState
-    after: PoolState
+    before: PoolAmounts
+    after: PoolAmounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +409,7 @@ def _pools(
             yield PoolEffect(pool, old[pool], state)
 
 
-def _states(future: Future, snapshot: engine.Snapshot) -> dict[str, PoolState]:
+def _states(future: Future, snapshot: engine.Snapshot) -> dict[str, PoolAmounts]:
     """Return the pools once things have settled, by id."""
     cut: dict[str, list[int]] = defaultdict(list)
     for node in snapshot.nodes:
@@ -420,7 +420,7 @@ def _states(future: Future, snapshot: engine.Snapshot) -> dict[str, PoolState]:
                 if device.slicing is not engine.Slicing.WHOLE and not device.foreign
             ]
     return {
-        row.pool: PoolState(
+        row.pool: PoolAmounts(
             row.capacity_milli,
             row.in_use_milli,
             row.oversubscribed,

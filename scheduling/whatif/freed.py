@@ -13,7 +13,7 @@ from chamber.errors import Refusal
 from chamber.invalid import shown
 from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.engine.admissibility import Admissibility
+from scheduling.engine.reasons.eligibility import Admissibility
 from scheduling.explain import last_cycle
 from scheduling.reading import recent
 from scheduling.reading.picture import Picture

@@ -36,6 +36,9 @@ from chamber.cli.durations import DURATION_MS
 @click.option("--interval", type=DURATION_MS, metavar="30s", help="With --until: cycles at most that often.")
 @click.option("--trace", metavar="FILE.csv[.gz]", help="More workloads, from a CSV.")
 @click.option(
+    "--plain", is_flag=True, help="Decide by the rules alone, without indexes: slower, the same result."
+)
+@click.option(
     "--format",
     "form",
     type=click.Choice(["table", "json"]),
@@ -52,6 +55,7 @@ def simulate(
     until: int | None,
     interval: int | None,
     trace: str | None,
+    plain: bool,
     form: str,
 ) -> None:
     """Run the scheduler on the organisation that FILE describes, without a database.
@@ -74,6 +78,7 @@ def simulate(
         until_ms=until,
         interval_ms=interval or 0,
         trace=trace,
+        plain=plain,
     )
     sys.exit(run(file, options, out=sys.stdout, err=sys.stderr))
 

@@ -193,7 +193,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """Pods above its minimum that a workload gives up (``pods``: their indexes) to the newcomer ``by``."""
+    """Pods above its minimum that a workload gives up (``pods``: their indexes) to the preemptor ``by``."""
 
     workload: str
     pool: str
@@ -208,7 +208,7 @@ class Shrink:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """A workload that goes whole, for the newcomer ``by`` (the first, of several).
+    """A workload that leaves whole, for the preemptor ``by`` (the first, of several).
 
     ``level`` is the team where the two branches part: the common team itself for two of one team, ``None`` for the
     nameless root. ``lost_gpu_ms`` is the work since its last checkpoint, else since its start, in GPU-milliseconds.

@@ -151,7 +151,7 @@ class Oddities:
         return sound
 
     def lose(self, workload: Workload, nodes: frozenset[str]) -> None:
-        """Look at a workload that lies on devices of these nodes which are not there."""
+        """Look at a workload with pods on devices of these nodes that are not there."""
         self._lost[workload.id] = (workload, nodes)
 
     def drop(self, workload: Workload) -> Workload:
@@ -186,7 +186,7 @@ class Oddities:
             yield Finding(FindingCode.CLOCK, workload.pool or "", workload.team, text)
 
     def _of_lost(self) -> Iterator[Finding]:
-        """Who lies on nodes that the pool has not."""
+        """Workloads with pods on nodes that the pool has not."""
         counts = Counter(
             (workload.pool or "", node) for workload, nodes in self._lost.values() for node in nodes
         )

@@ -31,7 +31,7 @@ def labels_of(mapping: Mapping[str, str]) -> Labels:
 
 
 class Queueing(StrEnum):
-    """Who may pass a workload that waits for a place."""
+    """Which workloads may pass one that waits for a place."""
 
     STRICT_FIFO = "strict-fifo"
     BEST_EFFORT_FIFO = "best-effort-fifo"
@@ -39,7 +39,7 @@ class Queueing(StrEnum):
 
 
 class ElasticPreemption(StrEnum):
-    """Whom an elastic workload may preempt."""
+    """Which workloads an elastic one may preempt."""
 
     PRIORITY = "priority"
     FAIR_SHARE = "fair-share"
@@ -296,7 +296,7 @@ class DeviceShare:
 
 @dataclass(frozen=True, slots=True)
 class PodPlacement:
-    """Where one pod lies. ``pod_index`` counts from 0 and stays with the pod as a gang shrinks and grows."""
+    """Where one pod is placed. ``pod_index`` counts from 0 and stays with the pod as a gang shrinks and grows."""
 
     pod_index: int
     node: str

@@ -1,4 +1,4 @@
-"""Topology domains: where the pods of a workload may lie together, in order of preference (section 5)."""
+"""Topology domains: where the pods of a workload may be together, in order of preference (section 5)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Level = tuple[Domain, ...]
 
 
 def levels_to_try(topology: Sequence[str], request: PodRequest) -> list[int]:
-    """The levels in which the pods may lie, in order of preference.
+    """The levels in which the pods may be, in order of preference.
 
     -1 is the pool, 0 the clusters, n the n-th level of the topology, and the one after the last the single nodes.
     Without a topology that is the clusters for several pods, and the pool for one.
@@ -86,7 +86,7 @@ class Domains:
         self._keys: dict[tuple[int, int], tuple[str, ...] | None] = {}
 
     def of(self, request: PodRequest) -> tuple[Level, ...]:
-        """The levels in which the pods may lie, in order of preference."""
+        """The levels in which the pods may be, in order of preference."""
         found = self._of.get(request)
         if found is None:
             levels = levels_to_try(self._topology, request)

@@ -11,7 +11,7 @@ from scheduling.engine.model.snapshot import Labels, Node, Sharing, Slicing, Tai
 from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 
 
-class Service(Enum):
+class NodeService(Enum):
     """Which nodes of a pool count: those that take new pods now, also those of disconnected clusters, or all."""
 
     NOW = "now"
@@ -20,9 +20,9 @@ class Service(Enum):
 
     def counts(self, node: Node) -> bool:
         """Whether it counts a node in."""
-        if self is Service.ALL:
+        if self is NodeService.ALL:
             return True
-        return node.ready and not node.cordoned and (node.cluster_online or self is Service.CONNECTED)
+        return node.ready and not node.cordoned and (node.cluster_online or self is NodeService.CONNECTED)
 
 
 class NodeClass(NamedTuple):

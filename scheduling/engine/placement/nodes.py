@@ -12,7 +12,7 @@ from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
 from scheduling.engine.placement.node_eligibility import (
     NodeClass,
     NodeClasses,
-    Service,
+    NodeService,
     Usable,
     is_shared,
 )
@@ -41,7 +41,7 @@ class Nodes:
         labels: Iterable[str],
         *,
         topological: bool = False,
-        service: Service = Service.NOW,
+        service: NodeService = NodeService.NOW,
     ) -> None:
         self.pool = pool
         self.service = service
@@ -105,7 +105,7 @@ class Nodes:
         return self._classes.usable(request, closed_too=closed_too)
 
     def domains(self, request: PodRequest) -> tuple[Level, ...]:
-        """The levels in which the pods may lie together, in order of preference."""
+        """The levels in which the pods may be together, in order of preference."""
         return self._domains.of(request)
 
     def costs_on(self, request: PodRequest, rank: int) -> tuple[int, ...] | None:
@@ -232,29 +232,33 @@ class PoolNodes:
         self._topological = topological
         disconnected = any(not node.cluster_online for node in self._nodes)
         down = any(not node.ready or node.cordoned for node in self._nodes)
-        self._same: dict[Service, Service] = {
-            Service.NOW: Service.NOW,
-            Service.CONNECTED: Service.CONNECTED if disconnected else Service.NOW,
-            Service.ALL: Service.ALL if down else Service.CONNECTED if disconnected else Service.NOW,
+        self._same: dict[NodeService, NodeService] = {
+            NodeService.NOW: NodeService.NOW,
+            NodeService.CONNECTED: NodeService.CONNECTED if disconnected else NodeService.NOW,
+            NodeService.ALL: NodeService.ALL
+            if down
+            else NodeService.CONNECTED
+            if disconnected
+            else NodeService.NOW,
         }
-        self._made: dict[Service, Nodes] = {}
+        self._made: dict[NodeService, Nodes] = {}
 
     @property
     def in_service(self) -> Nodes:
         """The nodes that take new pods."""
-        return self._counted(Service.NOW)
+        return self._counted(NodeService.NOW)
 
     @property
     def connected(self) -> Nodes:
         """Also those of disconnected clusters; the same object where there are none."""
-        return self._counted(Service.CONNECTED)
+        return self._counted(NodeService.CONNECTED)
 
     @property
     def everything(self) -> Nodes:
         """Also those that are cordoned or not ready; the same object where there are none."""
-        return self._counted(Service.ALL)
+        return self._counted(NodeService.ALL)
 
-    def _counted(self, service: Service) -> Nodes:
+    def _counted(self, service: NodeService) -> Nodes:
         service = self._same[service]
         found = self._made.get(service)
         if found is None:

@@ -51,7 +51,7 @@ class PodRequest:
 
     ``together``: there are several pods, which must be in one cluster; ``close``: they also prefer, or require, one
     domain of a level. ``whole`` is how many whole devices a pod takes, 0 if it shares one. ``bare``: it takes none,
-    only CPU and memory; nobody submits that, but traces have it. ``one_sort``: its pods are all on GPUs or all on
+    only CPU and memory; it cannot be submitted, but traces have it. ``one_sort``: its pods are all on GPUs or all on
     slices, whichever of them it names. ``by_preference``: where it names several GPU types, the best first, the same
     request with one of them each.
     """

@@ -20,7 +20,7 @@ NONE = -UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class WorkloadClaim:
     """A workload as the policy sees it. ``milli`` is what its minimum of pods takes."""
 
     id: str
@@ -30,9 +30,11 @@ class Claim:
     milli: int
 
 
-def claim_of(candidate: Candidate) -> Claim:
+def claim_of(candidate: Candidate) -> WorkloadClaim:
     """A candidate as the policy sees it."""
-    return Claim(candidate.id, candidate.leaf, candidate.priority, candidate.reserved, candidate.next_milli)
+    return WorkloadClaim(
+        candidate.id, candidate.leaf, candidate.priority, candidate.reserved, candidate.next_milli
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class PreemptionPolicy:
 
     def rule(
         self,
-        preemptor: Claim,
-        victim: Claim,
+        preemptor: WorkloadClaim,
+        victim: WorkloadClaim,
         leaving: Mapping[int, int],
         before: Mapping[int, int] | None = None,
     ) -> Rule | None:
@@ -75,7 +77,7 @@ class PreemptionPolicy:
         gone = (leaving if before is None else before).get(branch, 0)
         return Rule.FAIR_SHARE if self.surplus(preemptor, branch, leaving) > gone else None
 
-    def by_shares(self, preemptor: Claim, victim: Claim) -> bool:
+    def by_shares(self, preemptor: WorkloadClaim, victim: WorkloadClaim) -> bool:
         """Whether the fair-share rule decides between the two: of different teams and, under ``priority``, of equal
         priority."""
         mode = self.policy.elastic_preemption
@@ -87,7 +89,9 @@ class PreemptionPolicy:
 
     # --- The fair-share rule ---------------------------------------------------------------------------------
 
-    def surplus(self, preemptor: Claim, branch: int, leaving: Mapping[int, int], dues: int = ANY_DUE) -> int:
+    def surplus(
+        self, preemptor: WorkloadClaim, branch: int, leaving: Mapping[int, int], dues: int = ANY_DUE
+    ) -> int:
         """Milli-GPUs that a branch beside the preemptor's own uses beyond what is due to it; ``NONE``, if it is safe.
 
         This is the fair-share rule. Due is the entitlement or the guarantee, whichever gives more, as far as it counts
@@ -100,7 +104,7 @@ class PreemptionPolicy:
         return NONE
 
     def dues_by_depth(
-        self, preemptor: Claim, leaving: Mapping[int, int], dues: int = ANY_DUE
+        self, preemptor: WorkloadClaim, leaving: Mapping[int, int], dues: int = ANY_DUE
     ) -> Iterator[tuple[int, int]]:
         """The dues that count beside each branch of the preemptor's own, from its team upwards: the depth of the branch
         and the dues.
@@ -123,7 +127,10 @@ class PreemptionPolicy:
             yield depth, dues
 
     def fair_branches(
-        self, preemptor: Claim, leaving: Mapping[int, int], above: Sequence[Sequence[int]] | None = None
+        self,
+        preemptor: WorkloadClaim,
+        leaving: Mapping[int, int],
+        above: Sequence[Sequence[int]] | None = None,
     ) -> list[list[int]]:
         """The branches that the fair-share rule takes from when so much is leaving, by the depth of the preemptor's own
         branch that they stand beside.
@@ -136,7 +143,7 @@ class PreemptionPolicy:
             found[depth] = [each for each in above[depth] if self.excess(each, dues) > leaving.get(each, 0)]
         return found
 
-    def above_beside(self, preemptor: Claim) -> list[list[int]]:
+    def above_beside(self, preemptor: WorkloadClaim) -> list[list[int]]:
         """The branches beside each of the preemptor's own that are above what is due to them, by any due."""
         tree = self.accounts.tree
         return [
@@ -163,7 +170,7 @@ class PreemptionPolicy:
         """Whether a branch has more than its entitlement, or than its guarantee."""
         return self.excess(branch) > 0
 
-    def loops(self, preemptor: Claim, victim: Claim, leaving: Mapping[int, int]) -> bool:
+    def loops(self, preemptor: WorkloadClaim, victim: WorkloadClaim, leaving: Mapping[int, int]) -> bool:
         """Whether the victim could at once preempt the preemptor in turn: a preemption loop."""
         after = dict(leaving)
         for branch in (ROOT, *self.accounts.tree.paths[preemptor.leaf]):
@@ -177,7 +184,7 @@ class PreemptionPolicy:
         branch = self.branch_beside(victim.leaf, preemptor.leaf)
         return self.surplus(victim, branch, after, BY_NEXT_ENTITLEMENT) > after[branch]
 
-    def level(self, preemptor: Claim, victim: Claim) -> str | None:
+    def level(self, preemptor: WorkloadClaim, victim: WorkloadClaim) -> str | None:
         """The team where the two branches part; ``None`` for the nameless root."""
         parting = self.accounts.tree.parting(preemptor.leaf, victim.leaf)
         return (
@@ -186,7 +193,7 @@ class PreemptionPolicy:
             else None
         )
 
-    def above(self, branch: int, preemptor: Claim, leaving: Mapping[int, int]) -> float:
+    def above(self, branch: int, preemptor: WorkloadClaim, leaving: Mapping[int, int]) -> float:
         """How far a branch is above its entitlement, with the preemptor and without its victims: U/E."""
         used = self.accounts.usage.used[branch] - leaving.get(branch, 0)
         if branch in self.accounts.tree.paths[preemptor.leaf]:

@@ -12,7 +12,7 @@ from scheduling.engine.quota.charging import Ceiling
 OwnKey = tuple[int, int, str]
 """Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""
 Kind = tuple[PodRequest, int, int | None]
-"""What candidates have in common whom the same thing keeps from a place: the request, the pods, the time limit."""
+"""What candidates have in common that the same thing keeps from a place: the request, the pods, the time limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from scheduling.engine.quota.tree import Accounts
 NOTHING_LEAVES: Mapping[int, int] = {}
 
 
-class Held(NamedTuple):
+class ReservedHolding(NamedTuple):
     """What a placed reserved workload holds, and in which leaf."""
 
     workload: Workload
@@ -86,7 +86,7 @@ class Charges:
             allocation.append(Allocation(None, milli))
         return tuple(allocation)
 
-    def charge_all(self, held: Iterable[Held]) -> dict[str, list[Allocation]]:
+    def charge_all(self, held: Iterable[ReservedHolding]) -> dict[str, list[Allocation]]:
         """Charge placed reserved workloads one after the other, in the order of their admission; by id."""
         ordered = sorted(held, key=lambda each: admission_order(each.workload))
         return {each.workload.id: list(self.charge(each.leaf, each.milli)) for each in ordered}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -98,3 +98,55 @@ def capped(accounts: Accounts, branch: int, milli: int, above: int) -> int:
     quotas, usage = accounts.quotas, accounts.usage
     ceiling = min(quotas.maximum[branch], quotas.burst[branch] + usage.above[branch] + above)
     return max(usage.used[branch], min(milli, ceiling))
+
+
+class LeafWants(NamedTuple):
+    """What waits in the leaves of one pool.
+
+    ``elastic`` by leaf; ``reserved`` as rank, leaf and need of each. ``sharing`` are the leaves of which a placed
+    workload takes a part of a device.
+    """
+
+    elastic: Mapping[int, Want]
+    reserved: Sequence[tuple[Rank, int, Needed]]
+    sharing: Collection[int]
+
+
+class Demand:
+    """The demand D of every branch of one pool.
+
+    ``whole`` tells whether all workloads of the branch ask for whole GPUs, ``next_key`` the rank of the branch's next
+    waiting one.
+    """
+
+    def __init__(self, accounts: Accounts) -> None:
+        size = len(accounts.tree)
+        self._accounts = accounts
+        self.milli = [0] * size
+        self.whole = [True] * size
+        self.next_key: list[Rank | None] = [None] * size
+
+    def sum_up(self, branch: int, want: Want, *, sharing: bool, above: int) -> None:
+        """Sum up a branch whose children are summed up, and cap it; ``want`` and ``sharing`` (whether a placed workload
+        takes a part of a device) are those of a leaf, ``above`` as in :func:`capped`."""
+        children = self._accounts.tree.children[branch]
+        if children:
+            milli = sum([self.milli[child] for child in children])
+            self.whole[branch] = all(self.whole[child] for child in children)
+            keys = [key for child in children if (key := self.next_key[child]) is not None]
+            self.next_key[branch] = min(keys, default=None)
+        else:
+            milli = self._accounts.usage.used[branch] + want.milli
+            self.whole[branch] = want.whole and not sharing
+            self.next_key[branch] = want.next_key
+        self.milli[branch] = capped(self._accounts, branch, milli, above)
+
+
+def demand_of(accounts: Accounts, left: Iterable[int], wants: LeafWants) -> Demand:
+    """The demand of every branch, from what its leaves have and want and what placed reserved workloads ``left``."""
+    found, reserved = Demand(accounts), reserved_demand(accounts.tree, left, wants.reserved)
+    for branch in range(len(accounts.tree) - 1, -1, -1):
+        want = wants.elastic.get(branch, NOTHING) + reserved.wants.get(branch, NOTHING)
+        above = reserved.above.get(branch, 0)
+        found.sum_up(branch, want, sharing=branch in wants.sharing, above=above)
+    return found

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from scheduling.engine.model.snapshot import GPU_MILLI
-from scheduling.engine.quota.tree import Accounts
+from scheduling.engine.quota.tree import ROOT, Accounts
 
 Rank = tuple[int, int, str]
 """The rank of a waiting workload: minus its priority, its submission, its id."""
@@ -46,11 +46,11 @@ def divide_among_children(accounts: Accounts, wanted: Wanted, branch: int, amoun
     tree, quotas, usage, demand = accounts.tree, accounts.quotas, accounts.usage, wanted.milli
     got = {child: 0 for child in tree.children[branch] if demand[child] > 0}
 
-    def claim(child: int, weight: int, node_free: int) -> Claim:
+    def claim(child: int, weight: int, most: int) -> BranchClaim:
         key = wanted.next_key[child]
-        return Claim(
+        return BranchClaim(
             weight=weight,
-            node_free=node_free,
+            most=most,
             unit=GPU_MILLI if wanted.whole[child] else 1,
             surplus_over=usage.used[child] - got[child],
             tie=(key is None, key or (0, 0, ""), tree.team_id(child) or "", tree.own[child]),
@@ -62,58 +62,69 @@ def divide_among_children(accounts: Accounts, wanted: Wanted, branch: int, amoun
     wished = {child: demand[child] for child in got}
     weight = {child: quotas.weight[child] for child in got}
     for goal, by in ((reserved, reserved), (guaranteed, guarantee), (wished, weight)):
-        node_free = {child: max(0, goal[child] - has) if by[child] else 0 for child, has in got.items()}
+        most = {child: max(0, goal[child] - has) if by[child] else 0 for child, has in got.items()}
         left = amount - sum(got.values())
-        if sum(node_free.values()) > left > 0:
-            parts = divide(left, [claim(child, by[child], node_free[child]) for child in got])
-            node_free = dict(zip(got, parts, strict=True))
+        if sum(most.values()) > left > 0:
+            parts = divide(left, [claim(child, by[child], most[child]) for child in got])
+            most = dict(zip(got, parts, strict=True))
         if left > 0:
-            got = {child: has + node_free[child] for child, has in got.items()}
+            got = {child: has + most[child] for child, has in got.items()}
     return got
 
 
+def divide_all(accounts: Accounts, wanted: Wanted, capacity: int) -> list[int]:
+    """The entitlement E of every branch: ``capacity`` divided top down, at each branch among its children."""
+    tree = accounts.tree
+    entitled = [0] * len(tree)
+    entitled[ROOT] = min(capacity, wanted.milli[ROOT])
+    for branch in range(len(tree)):
+        for child, milli in divide_among_children(accounts, wanted, branch, entitled[branch]).items():
+            entitled[child] = milli
+    return entitled
+
+
 @dataclass(frozen=True, slots=True)
-class Claim:
+class BranchClaim:
     """What one branch may claim in a division: its weight, how much it can take, in which unit, and its rank in ties.
 
     ``tie`` orders branches with equal remainders that hold as much (see :func:`divide`); it must be total.
     """
 
     weight: int
-    node_free: int
+    most: int
     unit: int
     surplus_over: int
     """What it holds beyond what it has got before this division (may be negative)."""
     tie: tuple[Hashable, ...]
 
 
-def divide(amount: int, claims: Sequence[Claim]) -> list[int]:
-    """Divide ``amount`` in proportion to the weights, none above its room.
+def divide(amount: int, claims: Sequence[BranchClaim]) -> list[int]:
+    """Divide ``amount`` in proportion to the weights, none above its most.
 
-    A claim that reaches its room drops out, and what it leaves is divided again. The parts are rounded down to the
+    A claim that reaches its most drops out, and what it leaves is divided again. The parts are rounded down to the
     unit of each, and what the rounding left is handed out by largest remainder, at most one unit more each; of equal
     remainders first to the one that holds most above its rounded-down part, then by ``tie``. What is too small for
     any unit is not given.
     """
     parts = [0] * len(claims)
-    active = [i for i, claim in enumerate(claims) if claim.weight > 0 and claim.node_free > 0]
+    active = [i for i, claim in enumerate(claims) if claim.weight > 0 and claim.most > 0]
     left = amount
     while active:
         total = sum(claims[i].weight for i in active)
-        full = [i for i in active if left * claims[i].weight >= claims[i].node_free * total]
+        full = [i for i in active if left * claims[i].weight >= claims[i].most * total]
         if not full:
             break
         for i in full:
-            parts[i] = claims[i].node_free
-        left -= sum(claims[i].node_free for i in full)
+            parts[i] = claims[i].most
+        left -= sum(claims[i].most for i in full)
         active = [i for i in active if i not in set(full)]
     if active and left > 0:
         _round(left, claims, active, parts)
     return parts
 
 
-def _round(left: int, claims: Sequence[Claim], active: list[int], parts: list[int]) -> None:
-    """Write the rounded parts of ``left`` among the active claims, none of which reaches its room."""
+def _round(left: int, claims: Sequence[BranchClaim], active: list[int], parts: list[int]) -> None:
+    """Write the rounded parts of ``left`` among the active claims, none of which reaches its most."""
     total = sum(claims[i].weight for i in active)
     remainders: dict[int, Fraction] = {}
     for i in active:
@@ -127,6 +138,6 @@ def _round(left: int, claims: Sequence[Claim], active: list[int], parts: list[in
         key=lambda i: (-remainders[i], -max(0, claims[i].surplus_over - parts[i]), claims[i].tie),
     )
     for i in order:
-        if claims[i].unit <= spare and parts[i] + claims[i].unit <= claims[i].node_free:
+        if claims[i].unit <= spare and parts[i] + claims[i].unit <= claims[i].most:
             parts[i] += claims[i].unit
             spare -= claims[i].unit

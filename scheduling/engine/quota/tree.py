@@ -81,7 +81,7 @@ class Tree:
 
 
 @dataclass(slots=True)
-class Quotas:
+class BranchQuotas:
     """What each branch of the tree may have in one pool, in milli-GPUs.
 
     ``guarantee`` G, ``own`` O (0 for a branch that has its own leaf below: the leaf has it as guarantee), ``maximum``
@@ -96,7 +96,7 @@ class Quotas:
     usage_gpu_ms: list[int]
 
     @classmethod
-    def of(cls, tree: Tree, pool: str) -> Quotas:
+    def of(cls, tree: Tree, pool: str) -> BranchQuotas:
         """The quotas of the teams' own rows for this pool: ``G = max(r, sum of G below)``, ``O = G - sum below``."""
         size = len(tree)
         quotas = cls([0] * size, [0] * size, [UNLIMITED] * size, [UNLIMITED] * size, [1] * size, [0] * size)
@@ -135,7 +135,7 @@ class Quotas:
 
 
 @dataclass(slots=True)
-class Usage:
+class BranchUsage:
     """What each branch has allocated in one pool while a cycle decides: ``used`` U, ``reserved`` R, in milli-GPUs.
 
     ``above[t]`` is the part of ``reserved[t]`` that is charged to own parts of ancestors of ``t``: it does not count
@@ -175,10 +175,10 @@ class Accounts:
     """The tree, what its branches may have in one pool and what they use of it."""
 
     tree: Tree
-    quotas: Quotas
-    usage: Usage
+    quotas: BranchQuotas
+    usage: BranchUsage
 
     @classmethod
     def of(cls, tree: Tree, pool: str) -> Accounts:
         """The accounts of a pool in which nothing runs yet."""
-        return cls(tree, Quotas.of(tree, pool), Usage(tree))
+        return cls(tree, BranchQuotas.of(tree, pool), BranchUsage(tree))

@@ -7,6 +7,7 @@ from bisect import insort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.acceleration.kept_state import KeptState
 from scheduling.engine import Changes, Plan, State, Workload, decide
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, snapshot, team
 
@@ -66,12 +67,12 @@ def test_ends_are_in_the_order_of_time_and_id_whoever_came_and_whoever_goes_firs
     kept = State.of(snapshot([node("n0")], [team("a")], came, rules))
     decide(kept, NOW)
     left = list(ENDS)
-    assert kept.books["main"].ends == left
+    assert KeptState.of(kept).pools["main"].ends == left
     for row in gone:
         kept.apply(Changes(gone_workloads=(row.id,)))
         left = [end for end in left if end[1] != row.id]
-        assert kept.books["main"].ends == left
+        assert KeptState.of(kept).pools["main"].ends == left
     for row in came:
         kept.apply(Changes(workloads=(row,)))
         insort(left, next(end for end in ENDS if end[1] == row.id))
-        assert kept.books["main"].ends == left
+        assert KeptState.of(kept).pools["main"].ends == left

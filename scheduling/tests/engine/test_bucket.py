@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
+from scheduling.acceleration.branch_heaps import BranchHeaps
+from scheduling.acceleration.heap_queue import HeapQueue, LevelHeaps
+from scheduling.acceleration.waiting_index import WaitingIndex
 from scheduling.engine import Policy
-from scheduling.engine.bucket import Bucket
-from scheduling.engine.candidate_queue import Buckets, Queue
-from scheduling.engine.lines import Lines
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.queue.order import level_of
@@ -32,8 +32,8 @@ class World:
         self.chance = chance
         self.tree = Tree(TEAMS)
         self.used = [0] * len(self.tree)
-        self.buckets: Buckets[Candidate] = Buckets(self.tree, self.ratio, [self.used])
-        self.lines = Lines(Policy(), lambda _: False, self.buckets.note)
+        self.level_heaps: LevelHeaps[Candidate] = LevelHeaps(self.tree, self.ratio, [self.used])
+        self.lines = WaitingIndex(Policy(), lambda _: False, self.level_heaps.note)
         self.waiting: list[Candidate] = []
         self.count = self.skipped = 0
 
@@ -63,7 +63,7 @@ class World:
 
     def cycle(self) -> None:
         """Some have their turns, and use something by it; some of what they used is taken back when it is over."""
-        queue = Queue(self.buckets, {level: line.leaves for level, line in self.lines.levels.items()})
+        queue = HeapQueue(self.level_heaps, {level: line.leaves for level, line in self.lines.levels.items()})
         if self.waiting and self.chance.random() < 0.5:
             queue.remove(self.chance.choice(self.waiting))  # as somebody does who has started in another pool
         before = self.used[:]
@@ -83,7 +83,7 @@ class World:
         if self.chance.random() < 0.7:
             self.used[:] = before
 
-    def skip(self, queue: Queue[Candidate]) -> None:
+    def skip(self, queue: HeapQueue[Candidate]) -> None:
         """All who certainly come next, one after the other, are taken out at once."""
         lead = queue.lead()
         if lead is None:
@@ -104,10 +104,10 @@ class World:
     def order(self, gone: set[str]) -> str | None:
         """Who is next by a bucket made anew."""
         line = self.lines.levels[LEVEL].leaves if self.lines.levels else {}
-        head = Bucket(self.tree, self.ratio, line, set(gone)).head()
+        head = BranchHeaps(self.tree, self.ratio, line, set(gone)).head()
         return None if head is None else head.id
 
-    def left(self, queue: Queue[Candidate]) -> str | None:
+    def left(self, queue: HeapQueue[Candidate]) -> str | None:
         """Who is next by the one that is kept."""
         head = queue.peek()
         return None if head is None else head.id
@@ -120,12 +120,12 @@ def test_a_kept_bucket_has_the_order_of_one_made_anew() -> None:
         for _ in range(world.chance.randint(4, 30)):
             world.submit()
         assert all(level_of(Policy(), each) == LEVEL for each in world.waiting)
-        bucket = None
+        heaps = None
         for _ in range(12):
             world.cycle()
-            found = world.buckets._buckets.get(LEVEL)
-            kept += found is bucket is not None
-            bucket = found
+            found = world.level_heaps._level_heaps.get(LEVEL)
+            kept += found is heaps is not None
+            heaps = found
             for _ in range(world.chance.choice((0, 1, 1, 2))):
                 world.submit()
             if world.waiting and world.chance.random() < 0.3:
@@ -145,12 +145,12 @@ def test_a_run_are_those_who_come_next_one_by_one() -> None:
         world = World(Random(seed))
         for _ in range(world.chance.randint(4, 40)):
             world.submit()
-        queue = Queue(world.buckets, {LEVEL: world.lines.levels[LEVEL].leaves})
+        queue = HeapQueue(world.level_heaps, {LEVEL: world.lines.levels[LEVEL].leaves})
         while run := list(queue.run()):
-            bucket = Bucket(world.tree, world.ratio, world.lines.levels[LEVEL].leaves, set(queue.gone))
+            heaps = BranchHeaps(world.tree, world.ratio, world.lines.levels[LEVEL].leaves, set(queue.gone))
             for each in run:
-                assert bucket.head() is each
-                bucket.remove(each)
+                assert heaps.head() is each
+                heaps.remove(each)
             long += len(run) > 1
             queue.remove_run(run[: world.chance.randint(1, len(run))])
             if world.chance.random() < 0.3:

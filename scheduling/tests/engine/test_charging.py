@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 from scheduling.engine import Plan
-from scheduling.engine.obstacles import of_quota
-from scheduling.engine.quota.charging import Charges, Held
+from scheduling.engine.quota.charging import Charges, ReservedHolding
 from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.reasons.misfits import of_quota
 from scheduling.tests.engine.build import node, placed, plan, pool, started, team, waiting, waits
 
 LAB = (team("lab", reserved=16), team("x", "lab", reserved=4), team("y", "lab", reserved=4))
@@ -115,7 +115,7 @@ def test_workloads_admitted_earlier_are_charged_to_the_nearer_part() -> None:
         replace(placed(name, "a", 2, on="n00:0", priority=100, submitted=1), started_at=at)
         for name, at in (("later", 9), ("starting", None), ("earlier", 5))
     ]
-    found = charges.charge_all(Held(row, leaf, 2_000) for row in rows)
+    found = charges.charge_all(ReservedHolding(row, leaf, 2_000) for row in rows)
     assert {id_: [(each.team, each.milli) for each in parts] for id_, parts in found.items()} == {
         "earlier": [("a", 2_000)],
         "later": [("top", 2_000)],

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.engine.quota.entitlement import Claim, divide
+from scheduling.engine.quota.entitlement import BranchClaim, divide
 
 
-def claim(weight: int, node_free: int = 10**9, unit: int = 1000, over: int = 0, name: str = "") -> Claim:
-    return Claim(weight, node_free, unit, over, (name,))
+def claim(weight: int, most: int = 10**9, unit: int = 1000, over: int = 0, name: str = "") -> BranchClaim:
+    return BranchClaim(weight, most, unit, over, (name,))
 
 
 def test_surplus_is_divided_in_proportion_to_the_weights() -> None:
@@ -17,7 +17,7 @@ def test_surplus_is_divided_in_proportion_to_the_weights() -> None:
 
 
 def test_who_is_full_drops_out_and_his_rest_is_divided_again() -> None:
-    assert divide(12_000, [claim(1, node_free=1_000), claim(1), claim(1)]) == [1_000, 6_000, 5_000]
+    assert divide(12_000, [claim(1, most=1_000), claim(1), claim(1)]) == [1_000, 6_000, 5_000]
 
 
 def test_the_largest_remainder_gets_the_unit_that_rounding_left() -> None:
@@ -41,7 +41,7 @@ def test_children_that_share_gpus_are_rounded_to_the_milli_gpu() -> None:
 
 
 def test_nobody_is_rounded_above_his_room() -> None:
-    assert divide(3_900, [claim(1, node_free=2_500, name="a"), claim(1, node_free=2_500, name="b")]) == [
+    assert divide(3_900, [claim(1, most=2_500, name="a"), claim(1, most=2_500, name="b")]) == [
         2_000,
         1_000,
     ]
@@ -53,7 +53,7 @@ def test_weight_zero_gets_nothing() -> None:
 
 claims = st.lists(
     st.builds(
-        lambda weight, node_free, unit, over: (weight, node_free, unit, over),
+        lambda weight, most, unit, over: (weight, most, unit, over),
         st.integers(0, 10),
         st.integers(0, 50).map(lambda gpus: gpus * 1000),
         st.sampled_from([1, 1000]),
@@ -68,10 +68,10 @@ claims = st.lists(
 def test_a_division_gives_no_more_than_there_is_and_leaves_less_than_a_gpu(
     amount: int, rows: list[tuple[int, int, int, int]]
 ) -> None:
-    parties = [Claim(*row, (f"{index}",)) for index, row in enumerate(rows)]
+    parties = [BranchClaim(*row, (f"{index}",)) for index, row in enumerate(rows)]
     parts = divide(amount, parties)
     assert sum(parts) <= amount
-    assert all(0 <= part <= claim.node_free for part, claim in zip(parts, parties, strict=True))
-    hungry = [p for part, p in zip(parts, parties, strict=True) if p.weight and part + p.unit <= p.node_free]
+    assert all(0 <= part <= claim.most for part, claim in zip(parts, parties, strict=True))
+    hungry = [p for part, p in zip(parts, parties, strict=True) if p.weight and part + p.unit <= p.most]
     if hungry:
         assert amount - sum(parts) < 1000 * len(hungry)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.engine import Node, Plan, Pool, Topology, TypicalRequest, Workload
-from scheduling.engine.ledger import Ledger
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, team, waiting, waits
 
 A = [team("a")]
@@ -173,13 +173,13 @@ def test_typical_requests_choose_the_node_inside_the_domain() -> None:
 def test_domains_that_hold_too_few_are_not_even_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifty racks have enough GPUs, but not enough on one node for a pod of four."""
     tried = []
-    place_in = Ledger._place_in
+    place_in = KeptLedger._place_in
 
-    def counted(self: Ledger, *given: Any, **named: Any) -> Any:
+    def counted(self: KeptLedger, *given: Any, **named: Any) -> Any:
         tried.append(named["domain"].key[-1])
         return place_in(self, *given, **named)
 
-    monkeypatch.setattr(Ledger, "_place_in", counted)
+    monkeypatch.setattr(KeptLedger, "_place_in", counted)
     small = nodes(*(f"z/m/r{rack:02}/{at}" for rack in range(50) for at in range(3)), gpus=3)
     fleet = [*small, *nodes("z/m/s/0", "z/m/s/1", gpus=8)]
     assert lies(fleet, gang(2, 4, required="rack")) == ["z/m/s/0"]

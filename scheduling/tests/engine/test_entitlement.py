@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.acceleration.kept_demand import KeptDemand, divide_again
+from scheduling.acceleration.kept_state import KeptState
 from scheduling.engine import Changes, ElasticPreemption, Node, Plan, State, TeamShare, Workload, decide
-from scheduling.engine.kept_demand import KeptDemand, divide_again
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.tree import Accounts, Tree
@@ -141,7 +142,7 @@ Wanted = tuple[int, bool, str | None]
 
 def wanted(state: State, branch: str, pool_id: str = "main") -> Wanted:
     """What a state that has decided knows of a branch."""
-    demand, at = state.books[pool_id].demand, state.tree.team_branch[branch]
+    demand, at = KeptState.of(state).pools[pool_id].demand, KeptState.of(state).tree.team_branch[branch]
     key = demand.next_key[at]
     return demand.milli[at], demand.whole[at], key and key[-1]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import Eta, Node, Queueing, Status, Team, Topology, Workload, eta
+from scheduling.engine import Eta, Node, Queueing, Status, Team, Topology, Workload
+from scheduling.engine.reasons import eta
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, team, waiting
 
 A = (team("a"),)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduling.acceleration.node_arrays import NodeArrays
+from scheduling.acceleration.typical_arrays import TypicalArrays
 from scheduling.engine import GPU_MILLI, Node, Placement, Pool, Slicing, TypicalRequest
-from scheduling.engine.fragmentation import Typical
 from scheduling.engine.model.quantities import memory_share
-from scheduling.engine.node_arrays import NodeArrays
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, team, waiting
 
@@ -146,7 +146,7 @@ def test_equal_requests_and_their_order_make_no_difference() -> None:
 
 
 def test_the_score_rises_with_every_fiftieth_of_a_gpu_that_it_falls() -> None:
-    typical = Typical([asks(1)], [])
+    typical = TypicalArrays([asks(1)], [])
     fallen = np.array([-20.5, -20.0, -0.5, 0.0, 19.5, 20.0, 1000.0]) * typical.total
     assert list(typical.scores(fallen)) == [-2, -1, -1, 0, 0, 1, 50]
     assert [typical.score(each) for each in fallen.tolist()] == [-2, -1, -1, 0, 0, 1, 50]

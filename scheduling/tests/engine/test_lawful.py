@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from scheduling.engine import Policy, Status, Team, schedule
-from scheduling.engine.lawful import Lawful
-from scheduling.engine.preemption.policy import NONE, Claim, PreemptionPolicy
+from scheduling.engine.preemption.lawful import Lawful
+from scheduling.engine.preemption.policy import NONE, PreemptionPolicy, WorkloadClaim
+from scheduling.engine.preemption.search import Search
+from scheduling.engine.preemption.victims import Tier, Unit
 from scheduling.engine.quota.tree import Accounts, Tree
-from scheduling.engine.search import Search
-from scheduling.engine.standing import Tier, Unit
 from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, started, team, waiting, waits
 from scheduling.tests.proof.fair import shared
 
@@ -80,10 +80,10 @@ def test_the_surplus_is_by_whichever_due_gives_more() -> None:
     entitled = [0] * len(tree)
     entitled[b], entitled[c] = 1000, 4000
     lawful = Lawful(
-        PreemptionPolicy(Policy(), accounts, entitled, entitled), Claim("w", b, 50, False, 1000), {}
+        PreemptionPolicy(Policy(), accounts, entitled, entitled), WorkloadClaim("w", b, 50, False, 1000), {}
     )
     assert lawful.allowance(c, {("x", 0): 1000, ("y", 0): 2000}) == 3000 - 1000
-    assert lawful.preemption_policy.surplus(Claim("w", b, 50, False, 3000), c, {}) == NONE
+    assert lawful.preemption_policy.surplus(WorkloadClaim("w", b, 50, False, 3000), c, {}) == NONE
 
 
 def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in_some_order() -> None:
@@ -94,7 +94,9 @@ def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in
     for branch, guarantee, used in ((b, 2000, 0), (c, 2000, 5000), (d, 2000, 5000)):
         accounts.quotas.guarantee[branch], accounts.usage.used[branch] = guarantee, used
     none = [0] * len(tree)
-    lawful = Lawful(PreemptionPolicy(Policy(), accounts, none, none), Claim("w", b, 50, False, 1000), {})
+    lawful = Lawful(
+        PreemptionPolicy(Policy(), accounts, none, none), WorkloadClaim("w", b, 50, False, 1000), {}
+    )
     one, all_ = {("x", 0): 1000, ("y", 0): 1000}, {("x", 0): 3000, ("y", 0): 3000}
     assert lawful.allowances({c: one, d: one}) == {c: 2000, d: 2000}
     assert lawful.allowances({c: one, d: all_}) == {d: 0}
@@ -116,7 +118,7 @@ def test_who_could_have_left_earlier_is_told_as_by_judging_the_whole_set_again(
             none += 1
         else:
             assert unit.tier == lawful[0].tier
-            assert unit is next(each for each in lawful if each.standing.leaf == unit.standing.leaf)
+            assert unit is next(each for each in lawful if each.placed.leaf == unit.placed.leaf)
             found += 1
         return unit
 
@@ -130,12 +132,12 @@ def test_who_could_have_left_earlier_is_told_as_by_judging_the_whole_set_again(
 def _lawful_together(search: Search, tier: Tier) -> Iterator[Unit]:
     """Those of a tier that are of use and may go together with those who were chosen."""
     branches, passed = search._lawful.shared(search._chosen), search._passed()
-    shelf = search._roster.shelf(tier)
-    for leaf in shelf:
+    victims = search._victims.of_tier(tier)
+    for leaf in search._tree.leaf_of.values():
         below = passed is not None and passed in search._tree.paths[leaf]
         if search._lawful.branch(leaf) in branches and (below or not search._capacity.enough):
-            for unit in shelf.units(leaf):
-                taken = search._taken.get(unit.standing.workload.id)
+            for unit in victims.units(leaf):
+                taken = search._taken.get(unit.placed.workload.id)
                 rest = unit.without(frozenset(taken)) if taken and unit.whole else unit
                 if search._serves(unit, any_will_do=below) and search._lawful.rules([*search._chosen, rest]):
                     yield unit

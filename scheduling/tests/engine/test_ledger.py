@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.engine import Device, Node, Status
-from scheduling.engine.ledger import Ledger
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
 
@@ -114,7 +114,7 @@ def test_devices_are_known_by_their_indexes_whatever_those_of_other_nodes() -> N
 def test_a_device_that_only_other_nodes_have_is_not_there() -> None:
     spots = ("n0:1", "n0:5", "n1:5", "n1:1", "n2:1", "n2:5", "n3:1")
     rows = [placed(spot, "a", on=spot) for spot in spots]
-    ledger = Ledger(Nodes(pool(), NUMBERED, ()), rows)
+    ledger = KeptLedger(Nodes(pool(), NUMBERED, ()), rows)
     assert [each.id for each in ledger.lost] == ["n0:1", "n1:5", "n2:1", "n3:1"]
     assert [node_free.gpu for node_free in ledger.now.free] == [
         [1000, 1000, 0],

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
+from scheduling.acceleration.leaf_candidates import LeafCandidates
+from scheduling.acceleration.waiting_index import LevelIndex, WaitingIndex
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Policy
-from scheduling.engine.lines import Line, Lines
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
-from scheduling.engine.row import Row
 from scheduling.tests.engine.build import waiting
 
 LEAVES = 3
@@ -26,14 +26,14 @@ class Pair:
         self.requests = PodRequests()
         self.pool_requests: dict[tuple[int, int], PoolRequest] = {}
         self.count = 0
-        self.late = Lines(policy, self.is_limited, lambda *_: None)
-        self.early = Lines(policy, self.is_limited, lambda *_: None)
-        rows: dict[tuple[int, int], Row] = {}
+        self.late = WaitingIndex(policy, self.is_limited, lambda *_: None)
+        self.early = WaitingIndex(policy, self.is_limited, lambda *_: None)
+        rows: dict[tuple[int, int], LeafCandidates] = {}
         for _ in range(chance.randint(0, 40)):
             candidate = self.candidate()
             self.early.add(candidate)
             key = (candidate.leaf, candidate.priority)
-            row = rows.setdefault(key, Row(candidate.leaf, reserved=candidate.reserved))
+            row = rows.setdefault(key, LeafCandidates(candidate.leaf, reserved=candidate.reserved))
             if candidate.several:
                 row.add(candidate)
             else:
@@ -76,12 +76,12 @@ class Pair:
         assert self.late.find(gone.leaf, gone.workload) is None
 
 
-def told(line: Line) -> tuple[object, ...]:
+def told(line: LevelIndex) -> tuple[object, ...]:
     """What can be asked of a line before its candidates are made."""
     return (dict(line.least()), dict(line.kinds), dict(line.fewest()), line.several)
 
 
-def ids(lines: Lines) -> dict[object, dict[int, list[str]]]:
+def ids(lines: WaitingIndex) -> dict[object, dict[int, list[str]]]:
     """Everybody, in order."""
     return {level: {leaf: [each.id for each in row] for leaf, row in lines[level].items()} for level in lines}
 
@@ -115,7 +115,7 @@ def test_a_line_keeps_its_lists_as_others_come_and_go() -> None:
 
 
 def test_what_a_row_takes_is_known_without_its_candidates() -> None:
-    row = Row(0, reserved=False)
+    row = LeafCandidates(0, reserved=False)
     workload = waiting("w", "a", priority=RESERVED_PRIORITY - 1)
     pool_request = PoolRequest("main", PodRequests().of(workload), 1000, 1, 1, None)
     row.join(workload, pool_request)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from scheduling.acceleration.indexed_pods import IndexedPods
+from scheduling.acceleration.infeasible_searches import InfeasibleSearches
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Status, schedule
-from scheduling.engine.capacity import Tally
-from scheduling.engine.preemption.policy import Claim
-from scheduling.engine.prospects import Prospects
-from scheduling.engine.search import Search
-from scheduling.engine.standing import Tier, Unit
+from scheduling.engine.preemption.policy import WorkloadClaim
+from scheduling.engine.preemption.search import Search
+from scheduling.engine.preemption.victims import Tier, Unit
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.fair import shared
 
@@ -27,7 +27,7 @@ def test_the_next_victim_is_the_one_found_by_looking_into_all_branches(
     def judged(search: Search) -> Unit | None:
         nonlocal found
         unit = original(search)
-        above = search._court.preemption_policy.above
+        above = search._context.preemption_policy.above
         for branch, ratio in search._above_by.items():
             assert ratio == above(branch, search._preemptor, search._leaving)
         others = (each for tier in search._tiers if (each := _next_of(search, tier)) is not None)
@@ -43,16 +43,16 @@ def test_the_next_victim_is_the_one_found_by_looking_into_all_branches(
 
 def _next_of(search: Search, tier: Tier) -> Unit | None:
     """The first lawful unit of a tier, from the first ones of all leaves up."""
-    tree, shelf, passed = search._tree, search._roster.shelf(tier), search._passed()
+    tree, victims, passed = search._tree, search._victims.of_tier(tier), search._passed()
     units: dict[int, Unit] = {}
-    for leaf in shelf:
+    for leaf in search._tree.leaf_of.values():
         below = passed is not None and passed in tree.paths[leaf]
         if below or not search._capacity.enough:
-            there = (unit for unit in shelf.units(leaf) if search._serves(unit, any_will_do=below))
+            there = (unit for unit in victims.units(leaf) if search._serves(unit, any_will_do=below))
             unit = next(there, None)
             if unit is not None:
                 units[leaf] = unit
-    me, preemption_policy = search._preemptor, search._court.preemption_policy
+    me, preemption_policy = search._preemptor, search._context.preemption_policy
     mode = preemption_policy.policy.elastic_preemption
     if me.reserved or (mode is ElasticPreemption.PRIORITY and tier[2] < me.priority):
         return _down(search, units, units)
@@ -73,7 +73,7 @@ def _down(search: Search, units: Mapping[int, Unit], leaves: Iterable[int]) -> U
             branch: min(units[leaf].key for leaf in left if paths[leaf][depth] == branch)
             for branch in {paths[leaf][depth] for leaf in left}
         }
-        above = search._court.preemption_policy.above
+        above = search._context.preemption_policy.above
         best = min(lowest, key=lambda each: (-above(each, search._preemptor, search._leaving), lowest[each]))
         left = [leaf for leaf in left if paths[leaf][depth] == best]
         depth += 1
@@ -105,43 +105,43 @@ def schedule_crowds() -> None:
 
 
 def test_answers_that_are_remembered_are_those_of_another_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, remembered = Prospects.might_take, 0
+    original, remembered = InfeasibleSearches.might_take, 0
 
-    def judged(prospects: Prospects, *plea: object) -> bool:
+    def judged(searches: InfeasibleSearches, *preemptor: object) -> bool:
         nonlocal remembered
-        before = (dict(prospects._vain), dict(prospects._found))
-        found = original(prospects, *plea)  # type: ignore[arg-type]
-        kept = (prospects._vain, prospects._found)
+        before = (dict(searches._infeasible), dict(searches._found))
+        found = original(searches, *preemptor)  # type: ignore[arg-type]
+        kept = (searches._infeasible, searches._found)
         remembered += kept == before
-        prospects._vain, prospects._found = {}, {}
-        assert found is original(prospects, *plea)  # type: ignore[arg-type]
-        prospects._vain, prospects._found = kept
+        searches._infeasible, searches._found = {}, {}
+        assert found is original(searches, *preemptor)  # type: ignore[arg-type]
+        searches._infeasible, searches._found = kept
         return found
 
-    monkeypatch.setattr(Prospects, "might_take", judged)
+    monkeypatch.setattr(InfeasibleSearches, "might_take", judged)
     schedule_crowds()
     assert remembered > 20
 
 
 def test_who_is_known_to_find_nobody_finds_nobody_at_another_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, known = Prospects.in_vain, {"no place": 0, "nobody": 0}
+    original, known = InfeasibleSearches.known_infeasible, {"no place": 0, "nobody": 0}
 
-    def judged(prospects: Prospects, *kind: Any) -> frozenset[int] | None:
-        closed = original(prospects, *kind)
+    def judged(searches: InfeasibleSearches, *kind: Any) -> frozenset[int] | None:
+        closed = original(searches, *kind)
         leaf, priority, milli, request, pods = kind
         if closed is None:
             return None
-        fresh = Prospects(prospects._ledger, prospects._reaches._preemption_policy, prospects._roster)
-        claim = Claim("w", leaf, priority, priority >= RESERVED_PRIORITY, milli)
+        fresh = InfeasibleSearches(searches._ledger, searches._reaches._preemption_policy, searches._eligible)
+        claim = WorkloadClaim("w", leaf, priority, priority >= RESERVED_PRIORITY, milli)
         if fresh.any_at_once(claim):
-            ledger = prospects._ledger
-            tally = Tally.of_level(ledger, request, ledger.nodes.domains(request)[-1])
+            ledger = searches._ledger
+            tally = IndexedPods.of_level(ledger, request, ledger.nodes.domains(request)[-1])
             assert not fresh.might_take(claim, request, pods, lambda _: tally, closed)
             known["no place"] += 1
         else:
             known["nobody"] += 1
         return closed
 
-    monkeypatch.setattr(Prospects, "in_vain", judged)
+    monkeypatch.setattr(InfeasibleSearches, "known_infeasible", judged)
     schedule_crowds()
     assert min(known.values()) > 5, known

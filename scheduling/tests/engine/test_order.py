@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from scheduling.acceleration.heap_queue import HeapQueue, LevelHeaps
 from scheduling.engine import ElasticPreemption, Fairness, Plan, Team, Workload
-from scheduling.engine.candidate_queue import Buckets, Queue
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.tree import Tree
@@ -103,7 +103,7 @@ def test_who_goes_out_of_his_turn_leaves_the_others_in_order() -> None:
     leaf = tree.leaf_of["a"]
     rows = [waiting(f"w{index}", "a", submitted=9 - index) for index in range(3)]
     row = [Candidate(each, leaf, PoolRequest("main", PodRequest.of(each), 1000, 1, 1, None)) for each in rows]
-    queue = Queue(Buckets(tree, lambda *_: 0.0), {(True, -50): {leaf: row}})
+    queue = HeapQueue(LevelHeaps(tree, lambda *_: 0.0), {(True, -50): {leaf: row}})
     assert queue.peek() is row[0]
     queue.remove(row[1])
     queue.remove(row[0])
@@ -120,7 +120,7 @@ def test_a_branch_moves_when_a_team_of_it_that_nobody_waits_for_uses_more() -> N
     for name in ("left-a", "right"):
         each, leaf = waiting(name, name), tree.leaf_of[name]
         lines[leaf] = [Candidate(each, leaf, PoolRequest("main", PodRequest.of(each), 1000, 1, 1, None))]
-    queue = Queue(Buckets(tree, lambda branch, _: float(used[branch])), {(True, -50): lines})
+    queue = HeapQueue(LevelHeaps(tree, lambda branch, _: float(used[branch])), {(True, -50): lines})
     assert queue.peek().id == "left-a"  # type: ignore[union-attr]  # of equal ones the first by id
     used[tree.team_branch["left"]] = used[tree.leaf_of["left-b"]] = 1000
     queue.touch(tree.leaf_of["left-b"])

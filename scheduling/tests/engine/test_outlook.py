@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.acceleration.indexed_free import IndexedFree
+from scheduling.acceleration.kept_ledger import KeptLedger
+from scheduling.acceleration.node_index import might_hold
+from scheduling.acceleration.node_scores import NOWHERE
 from scheduling.engine import Device, Memory, Node, Placement, Pool, Request, Share, Slicing, TypicalRequest
-from scheduling.engine.ledger import Ledger
-from scheduling.engine.outlook import NOWHERE
-from scheduling.engine.place import might_hold
 from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.space import Space
 from scheduling.tests.engine.build import node, pool, waiting
 
 CUT = (
@@ -54,8 +54,8 @@ def pod_request(request: Request, cpu: int = 0, types: tuple[str, ...] = ()) -> 
     )
 
 
-def made(policy: Pool, nodes: list[Node] = NODES) -> Ledger:
-    return Ledger(Nodes(policy, nodes, ()), ())
+def made(policy: Pool, nodes: list[Node] = NODES) -> KeptLedger:
+    return KeptLedger(Nodes(policy, nodes, ()), ())
 
 
 policies = st.sampled_from([replace(pool(), recent=RECENT), pool(), pool(placement=Placement.SPREAD)])
@@ -80,11 +80,11 @@ def test_it_follows_every_change_and_is_the_one_made_anew(
             held.append((each, placed))
         if held and chance.random() < 0.4:
             ledger.undo(*held.pop(chance.randrange(len(held))))
-        fresh = Space(ledger.nodes, [node_free.copy() for node_free in ledger.now.free])
+        fresh = IndexedFree(ledger.nodes, [node_free.copy() for node_free in ledger.now.free])
         for request in REQUESTS:
             kept, anew = (
-                ledger.now.outlook(pod_request(request, 3000)),
-                fresh.outlook(pod_request(request, 3000)),
+                ledger.now.scores(pod_request(request, 3000)),
+                fresh.scores(pod_request(request, 3000)),
             )
             assert np.array_equal(kept.keys, anew.keys)
             assert np.array_equal(kept.pods, anew.pods)
@@ -99,20 +99,20 @@ def test_a_copy_is_a_space_of_its_own(
     ledger, looked = made(policy), pod_request(Share(500), 3000)
     for each in before:
         ledger.place(each, (0,))
-        ledger.now.outlook(looked)
-    twin = Ledger(ledger.nodes, ())
+        ledger.now.scores(looked)
+    twin = KeptLedger(ledger.nodes, ())
     twin.now = twin.later = ledger.now.copy()
     kept = [node_free.copy() for node_free in ledger.now.free]
     for each in after:
         twin.place(each, (0,))
-    for space, free in [(ledger.now, kept), (twin.now, [node_free.copy() for node_free in twin.now.free])]:
-        anew = Space(ledger.nodes, free)
-        assert (space.free, space.whole, space.partly) == (free, anew.whole, anew.partly)
-        assert np.array_equal(space.outlook(looked).keys, anew.outlook(looked).keys)
-        assert space.fragmentation() == anew.fragmentation()
+    for index, free in [(ledger.now, kept), (twin.now, [node_free.copy() for node_free in twin.now.free])]:
+        anew = IndexedFree(ledger.nodes, free)
+        assert (index.free, index.whole, index.partly) == (free, anew.whole, anew.partly)
+        assert np.array_equal(index.scores(looked).keys, anew.scores(looked).keys)
+        assert index.fragmentation() == anew.fragmentation()
 
 
-def crowded(policy: Pool, chance: random.Random) -> Space:
+def crowded(policy: Pool, chance: random.Random) -> IndexedFree:
     """Many nodes of three kinds, on each of which something else is left."""
     small = tuple(Device(at, "A100", 40960) for at in range(4))
     kinds = [node("n", 4), replace(node("n"), devices=small), replace(node("n"), devices=MIXED)]
@@ -125,7 +125,7 @@ def crowded(policy: Pool, chance: random.Random) -> Space:
         )
         for each in nodes
     ]
-    return Space(Nodes(policy, nodes, ()), free)
+    return IndexedFree(Nodes(policy, nodes, ()), free)
 
 
 @given(policies, pod_requests, st.integers())
@@ -134,42 +134,42 @@ def test_one_by_one_nodes_have_the_keys_that_they_have_in_arrays(
     policy: Pool, looked: PodRequest, seed: int
 ) -> None:
     chance = random.Random(seed)
-    space = crowded(policy, chance)
-    outlook = space.outlook(looked)
-    for rank, node_free in enumerate(space.free):
-        assert len(outlook.keys) == len(space.free)
+    index = crowded(policy, chance)
+    scores = index.scores(looked)
+    for rank, node_free in enumerate(index.free):
+        assert len(scores.keys) == len(index.free)
         picks = [(at, left - chance.choice((-250, 0, 500, 1000))) for at, left in enumerate(node_free.gpu)]
-        space.change(rank, picks, chance.randrange(-2000, 4000, 500), chance.randrange(-32, 64, 16), -1)
-    anew = Space(space.nodes, [node_free.copy() for node_free in space.free])
-    assert np.array_equal(outlook.keys, anew.outlook(looked).keys)
+        index.change(rank, picks, chance.randrange(-2000, 4000, 500), chance.randrange(-32, 64, 16), -1)
+    anew = IndexedFree(index.nodes, [node_free.copy() for node_free in index.free])
+    assert np.array_equal(scores.keys, anew.scores(looked).keys)
 
 
 @given(pod_requests, st.integers())
 @settings(deadline=None)
 def test_where_no_node_might_hold_a_pod_none_does(looked: PodRequest, seed: int) -> None:
-    space = crowded(pool(), random.Random(seed))
-    for rank, node_free in enumerate(space.free):
-        space.change(rank, list(enumerate(node_free.gpu)), 0, 0, -1)
+    index = crowded(pool(), random.Random(seed))
+    for rank, node_free in enumerate(index.free):
+        index.change(rank, list(enumerate(node_free.gpu)), 0, 0, -1)
     chance = random.Random(seed)
-    rank = chance.randrange(len(space.free))
-    space.change(rank, chance.choice([[(0, 250)], [(0, 500), (1, 1000)]]), 0, 0, 1)
-    assert might_hold(space, looked) or not space.nodes.holds(looked, rank, space.free[rank])
+    rank = chance.randrange(len(index.free))
+    index.change(rank, chance.choice([[(0, 250)], [(0, 500), (1, 1000)]]), 0, 0, 1)
+    assert might_hold(index, looked) or not index.nodes.holds(looked, rank, index.free[rank])
 
 
 def test_shapes_of_the_past_are_forgotten() -> None:
     ledger = made(
         replace(pool(), recent=RECENT), [node("n0", 4, cpu_milli=64000), node("n1", 4, cpu_milli=64000)]
     )
-    space, looked = ledger.now, pod_request(Share(800))
+    index, looked = ledger.now, pod_request(Share(800))
     for milli in range(10, 600, 10):
         placed = ledger.place(pod_request(Share(milli)), (0,))
         assert placed is not None
-        fresh = Space(ledger.nodes, [node_free.copy() for node_free in space.free])
-        assert np.array_equal(space.outlook(looked).pods, fresh.outlook(looked).pods)
-        assert np.array_equal(space.outlook(looked).keys, fresh.outlook(looked).keys)
-        assert len(space.grid.shapes) <= 13
+        fresh = IndexedFree(ledger.nodes, [node_free.copy() for node_free in index.free])
+        assert np.array_equal(index.scores(looked).pods, fresh.scores(looked).pods)
+        assert np.array_equal(index.scores(looked).keys, fresh.scores(looked).keys)
+        assert len(index.grid.shapes) <= 13
         ledger.undo(pod_request(Share(milli)), placed)
-    grid = space.grid.refresh()
+    grid = index.grid.refresh()
     assert grid.alike[0] == grid.alike[1]
 
 
@@ -181,29 +181,29 @@ def test_it_counts_the_pods_that_a_room_holds(wanted: list[PodRequest], looked: 
     ledger = made(pool())
     for each in wanted:
         ledger.place(each, (0,))
-    outlook, fleet = ledger.now.outlook(looked), ledger.nodes
+    scores, fleet = ledger.now.scores(looked), ledger.nodes
     for rank, node_free in enumerate(ledger.now.free):
         costs = fleet.costs_on(looked, rank)
-        assert outlook.pods[rank] == (0 if costs is None else pods_in(node_free, costs, looked))
-        assert (outlook.keys[rank] == NOWHERE) == (outlook.pods[rank] == 0)
+        assert scores.pods[rank] == (0 if costs is None else pods_in(node_free, costs, looked))
+        assert (scores.keys[rank] == NOWHERE) == (scores.pods[rank] == 0)
 
 
 def test_when_the_pool_is_another_one_all_is_worked_out_anew() -> None:
     ledger, looked = made(pool()), pod_request(Share(500))
-    without = ledger.now.outlook(looked).keys.copy()
+    without = ledger.now.scores(looked).keys.copy()
     ledger.nodes.pool = replace(pool(), recent=RECENT)
     fresh = made(ledger.nodes.pool).now
-    assert np.array_equal(ledger.now.outlook(looked).keys, fresh.outlook(looked).keys)
-    assert not np.array_equal(ledger.now.outlook(looked).keys, without)
+    assert np.array_equal(ledger.now.scores(looked).keys, fresh.scores(looked).keys)
+    assert not np.array_equal(ledger.now.scores(looked).keys, without)
 
 
 def test_of_too_many_asks_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduling.engine.space.OUTLOOKS_KEPT", 2)
-    space = made(pool()).now
-    first, second, third = (space.outlook(pod_request(request)) for request in REQUESTS[:3])
-    assert space.outlook(pod_request(REQUESTS[2])) is third
-    assert space.outlook(pod_request(REQUESTS[1])) is second
-    assert space.outlook(pod_request(REQUESTS[0])) is not first
+    monkeypatch.setattr("scheduling.acceleration.indexed_free.SCORES_KEPT", 2)
+    index = made(pool()).now
+    first, second, third = (index.scores(pod_request(request)) for request in REQUESTS[:3])
+    assert index.scores(pod_request(REQUESTS[2])) is third
+    assert index.scores(pod_request(REQUESTS[1])) is second
+    assert index.scores(pod_request(REQUESTS[0])) is not first
 
 
 def test_a_pod_without_gpus_takes_cpu_only() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from scheduling.acceleration.skipped_leaves import Leaves, SkippedLeaves
 from scheduling.engine import Fairness, Plan, Queueing, Snapshot, Workload, schedule
-from scheduling.engine.passed_over import Leaves, PassedOver
 from scheduling.engine.queue.candidate import Blocked
 from scheduling.tests.engine.build import NOW, node, placed, pool, preempted, started, team, waiting
 
@@ -59,7 +59,7 @@ def looked_at(world: Snapshot) -> Plan:
     return found
 
 
-def all_or_nobody(_: PassedOver, leaves: Leaves, hopeful: list[int]) -> Leaves:
+def all_or_nobody(_: SkippedLeaves, leaves: Leaves, hopeful: list[int]) -> Leaves:
     """The leaves that have turns where only whole levels are passed over."""
     return leaves if hopeful else {}
 
@@ -70,25 +70,25 @@ def test_positions_numbers_and_order_are_those_of_a_cycle_that_passes_over_whole
     """Among the seeds are some where others of a level start while some are passed over, with victims too, and some
     where less is left for those passed over when something is offered again."""
     seen: Counter[str] = Counter()
-    note, offer_to = PassedOver.note, PassedOver._offer_to
+    note, offer_to = SkippedLeaves.note, SkippedLeaves._offer_to
 
-    def noting(self: PassedOver, leaf: int, milli: int, *, reserved: bool) -> None:
+    def noting(self: SkippedLeaves, leaf: int, milli: int, *, reserved: bool) -> None:
         passed = self._levels.get(self._cycle.queue.level or (True, 0))
         if passed is not None and passed.leaves:
             seen["starts" if milli > 0 else "victims"] += 1
         note(self, leaf, milli, reserved=reserved)
 
-    def offering(self: PassedOver, late: list[Blocked], offer: Any, place: Any) -> None:
+    def offering(self: SkippedLeaves, late: list[Blocked], offer: Any, place: Any) -> None:
         before = [each.available for each in late]
         offer_to(self, late, offer, place)
         seen["less"] += before != [each.available for each in late]
 
-    monkeypatch.setattr(PassedOver, "note", noting)
-    monkeypatch.setattr(PassedOver, "_offer_to", offering)
+    monkeypatch.setattr(SkippedLeaves, "note", noting)
+    monkeypatch.setattr(SkippedLeaves, "_offer_to", offering)
     for seed in range(150):
         world = drawn(Random(seed))
         with monkeypatch.context() as patch:
-            patch.setattr(PassedOver, "_needed_to_order", all_or_nobody)
+            patch.setattr(SkippedLeaves, "_needed_to_order", all_or_nobody)
             expected = looked_at(world)
         assert looked_at(world) == expected, seed
     assert min(seen["starts"], seen["victims"], seen["less"]) > 0

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.engine import (
     Device,
     DeviceShare,
@@ -20,8 +21,6 @@ from scheduling.engine import (
     Toleration,
     Topology,
 )
-from scheduling.engine.ledger import Ledger
-from scheduling.engine.place import by_tightness
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import pods_in
 from scheduling.engine.placement.nodes import Nodes
@@ -196,7 +195,7 @@ def test_a_preferred_level_is_given_up_before_the_gang_waits() -> None:
 # --- The tightest domain, found by looking at each ---------------------------------------------------------------
 
 
-def looked_for(ledger: Ledger, request: PodRequest, pods: int, level: tuple[Domain, ...]) -> list[Domain]:
+def looked_for(ledger: KeptLedger, request: PodRequest, pods: int, level: tuple[Domain, ...]) -> list[Domain]:
     """The domains that hold so many pods: by what is free, then the fewest nodes, then as they come."""
     found = []
     for number, domain in enumerate(level):
@@ -229,9 +228,9 @@ def test_the_domains_that_hold_so_many_pods_are_those_found_by_looking_at_each(
     busy = [
         placed(f"{each.id}:{at}", "a", on=f"{each.id}:{at}") for each, used in nodes for at in range(used)
     ]
-    ledger = Ledger(fleet, busy)
+    ledger = KeptLedger(fleet, busy)
     for level in fleet.domains(request):
         if len(level) > 1:
             for pods in range(1, 20):
                 expected = looked_for(ledger, request, pods, level)
-                assert list(by_tightness(ledger.now, request, pods, level)) == expected
+                assert list(ledger.now.by_tightness(request, pods, level)) == expected

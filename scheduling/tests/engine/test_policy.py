@@ -6,14 +6,14 @@ from random import Random
 
 from scheduling.engine import ElasticPreemption, Policy
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.preemption.policy import ANY_DUE, BY_GUARANTEE, NONE, Claim, PreemptionPolicy
+from scheduling.engine.preemption.policy import ANY_DUE, BY_GUARANTEE, NONE, PreemptionPolicy, WorkloadClaim
 from scheduling.engine.quota.tree import Accounts, Tree
 from scheduling.tests.engine.build import team
 
 FAIR = Policy(elastic_preemption=ElasticPreemption.FAIR_SHARE)
 TREE = Tree([team("top"), team("a", "top"), team("b", "top"), team("other")])
 A, B, OTHER, TOP = (TREE.team_branch[name] for name in ("a", "b", "other", "top"))
-ASKING = Claim("w", A, 50, False, 1_000)
+ASKING = WorkloadClaim("w", A, 50, False, 1_000)
 
 
 def preemption_policy(
@@ -43,11 +43,14 @@ def test_what_is_leaving_makes_space_in_an_own_branch() -> None:
 def test_a_branch_is_safe_if_no_due_counts_whatever_it_uses() -> None:
     """More than nothing is used of b, and less than nothing leaves it, as where a victim is the one who asks."""
     found = preemption_policy({B: 3_000}, {}, {})
-    assert found.rule(ASKING, Claim("v", B, 50, False, 1_000), {B: -1_000}) is None
+    assert found.rule(ASKING, WorkloadClaim("v", B, 50, False, 1_000), {B: -1_000}) is None
 
 
 def test_a_branch_gives_no_more_than_its_surplus() -> None:
-    found, victim = preemption_policy({B: 3_000}, {A: 1_000, B: 2_000}, {}), Claim("v", B, 90, False, 1_000)
+    found, victim = (
+        preemption_policy({B: 3_000}, {A: 1_000, B: 2_000}, {}),
+        WorkloadClaim("v", B, 90, False, 1_000),
+    )
     assert found.rule(ASKING, victim, {}) is Rule.FAIR_SHARE
     assert found.rule(ASKING, victim, {B: 999}) is Rule.FAIR_SHARE
     assert found.rule(ASKING, victim, {B: 1_000}) is None
@@ -62,7 +65,9 @@ def test_the_branches_that_give_a_victim_are_those_whose_victims_the_rule_gives(
     for _ in range(500):
         found, leaving = preemption_policy(figures(), figures(), figures()), figures()
         fair = {branch for level in found.fair_branches(ASKING, leaving) for branch in level}
-        victims = {branch: Claim("v", branch, 50, False, 1_000) for branch in (B, OTHER, TREE.leaf_of["top"])}
+        victims = {
+            branch: WorkloadClaim("v", branch, 50, False, 1_000) for branch in (B, OTHER, TREE.leaf_of["top"])
+        }
         assert fair == {branch for branch, each in victims.items() if found.rule(ASKING, each, leaving)}
         given += len(fair)
     assert given > 50

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from scheduling.acceleration.search_context import SearchContext
 from scheduling.engine import Changes, Snapshot, State, decide, labels_of, schedule
-from scheduling.engine.court import Court
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, preempted, team, waiting
 from scheduling.tests.engine.worlds import worlds
 
@@ -18,20 +18,20 @@ def test_nobody_who_would_find_victims_is_refused_a_search(
 ) -> None:
     found = schedule(world, NOW)
     with monkeypatch.context() as patch:
-        patch.setattr(Court, "might_take", lambda *_: True)
+        patch.setattr(SearchContext, "might_take", lambda *_: True)
         assert schedule(world, NOW) == found
 
 
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """The answers that newcomers get from now on."""
     answers: list[bool] = []
-    asked = Court.might_take
+    asked = SearchContext.might_take
 
     def might_take(*args: object) -> bool:
         answers.append(asked(*args))  # type: ignore[arg-type]
         return answers[-1]
 
-    monkeypatch.setattr(Court, "might_take", might_take)
+    monkeypatch.setattr(SearchContext, "might_take", might_take)
     return answers
 
 

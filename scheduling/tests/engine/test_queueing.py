@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.acceleration.indexed_pods import IndexedPods
+from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.engine import ElasticPreemption, Plan, Queueing, Status, Workload
-from scheduling.engine.capacity import Tally
-from scheduling.engine.ledger import Ledger
+from scheduling.engine.backfill.start_reservation import reserve_start
 from scheduling.engine.placement.free import pods_in
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.queueing import reserve_start
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]
@@ -149,7 +149,7 @@ def test_nodes_reserved_for_reserved_work_are_reckoned_without_the_elastic_on_th
 
 
 def held_after(
-    ledger: Ledger, request: PodRequest, over: list[Workload]
+    ledger: KeptLedger, request: PodRequest, over: list[Workload]
 ) -> dict[tuple[str, ...], dict[int, int]]:
     """By domain how many pods each node holds when these are over, found by looking at all of them."""
     free = [node_free.copy() for node_free in ledger.later.free]
@@ -176,8 +176,8 @@ def test_a_start_is_reserved_where_the_pods_fit_first_whatever_held_none_before(
     rows = [(end, placed(f"w{at}", "a", on=f"n{at // 2}:{at % 2}")) for at, end in enumerate(ends) if end]
     rows.sort(key=lambda row: (row[0], row[1].id))
     fleet, request = Nodes(pool(), nodes, ()), PodRequest.of(waiting("head", "a", gpus, pods=pods))
-    ledger = Ledger(fleet, [row for _, row in rows])
-    tally = Tally.of_level(ledger, request, fleet.domains(request)[-1])
+    ledger = KeptLedger(fleet, [row for _, row in rows])
+    tally = IndexedPods.of_level(ledger, request, fleet.domains(request)[-1])
     leaving = [(end, row, row.placements) for end, row in rows]
     kept = reserve_start(ledger, request, pods, leaving, (), tally=tally)
     for count, (at, _) in enumerate(rows, 1):
@@ -185,7 +185,7 @@ def test_a_start_is_reserved_where_the_pods_fit_first_whatever_held_none_before(
         fitting = {key: nodes for key, nodes in held.items() if sum(nodes.values()) >= pods}
         if fitting:
             best = min(fitting, key=lambda key: (sum(fitting[key].values()), key))
-            there = [fitting[best].get(rank, 0) for rank in kept.spare]
+            there = [fitting[best].get(rank, 0) for rank in kept.extra]
             assert (kept.at, 0 in there) == (at, False)
             assert sum(there) >= pods > sum(there) - min(there)
             return

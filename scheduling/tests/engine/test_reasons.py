@@ -28,7 +28,7 @@ from scheduling.engine import (
     Workload,
     schedule,
 )
-from scheduling.engine.reasons import DRAIN_ANNOTATIONS, kind_of
+from scheduling.engine.reasons.sentences import DRAIN_ANNOTATIONS, kind_of
 from scheduling.tests.engine.build import (
     NOW,
     end_drain,

@@ -32,7 +32,7 @@ from scheduling.engine import (
     Workload,
     schedule,
 )
-from scheduling.engine.reasons import CHANGE
+from scheduling.engine.reasons.sentences import CHANGE
 from scheduling.tests.engine.audit import applied
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 from scheduling.tests.engine.worlds import worlds

@@ -8,16 +8,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.acceleration.cost_bounds import CostBounds
+from scheduling.acceleration.eligible_victims import EligibleVictims
+from scheduling.acceleration.indexed_pods import IndexedPods
+from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.engine import PLACED, Share, Snapshot, Status, Workload
-from scheduling.engine.bounds import Bounds
-from scheduling.engine.capacity import Tally
-from scheduling.engine.ledger import Ledger
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
+from scheduling.engine.preemption.victims import CycleClock, PlacedWorkload
 from scheduling.engine.quota.tree import Tree
-from scheduling.engine.roster import Roster
-from scheduling.engine.standing import Clock, Standing
 from scheduling.tests.engine.build import NOW, waiting
 from scheduling.tests.engine.worlds import worlds
 
@@ -32,17 +32,20 @@ class Searching:
         pool = world.pools[0]
         self.rows = [row for row in world.workloads if row.status is not Status.PENDING]
         nodes = [node for node in world.nodes if node.pool == pool.id]
-        self.ledger = Ledger(Nodes(pool, nodes, ["rack"]), self.rows)
-        self.clock = Clock(NOW)
-        self.standings = [self.standing(row) for row in self.rows if row.status in PLACED]
-        self.roster = Roster(self.ledger, tree, {each.workload.id: each for each in self.standings})
-        self.bounds = Bounds(self.ledger, self.roster)
+        self.ledger = KeptLedger(Nodes(pool, nodes, ["rack"]), self.rows)
+        self.clock = CycleClock(NOW)
+        self.placed_workloads = [self.placed(row) for row in self.rows if row.status in PLACED]
+        self.eligible = EligibleVictims(
+            self.ledger, tree, {each.workload.id: each for each in self.placed_workloads}
+        )
+        self.bounds = CostBounds(self.ledger, self.eligible)
         self.tallies = [
-            Tally(self.ledger, request, self.ledger.nodes.domains(request)[-1]) for request in (WHOLE, HALF)
+            IndexedPods(self.ledger, request, self.ledger.nodes.domains(request)[-1])
+            for request in (WHOLE, HALF)
         ]
 
-    def standing(self, row: Workload) -> Standing:
-        return Standing(row, self.tree.leaf_of[row.team], row.placements, self.clock)
+    def placed(self, row: Workload) -> PlacedWorkload:
+        return PlacedWorkload(row, self.tree.leaf_of[row.team], row.placements, self.clock)
 
     def figures(self) -> list[object]:
         """All that a search reads of it."""
@@ -51,25 +54,25 @@ class Searching:
             [tally.refresh().totals for tally in self.tallies],
             [self.bounds.by_cost(request, highest) for request in (WHOLE, HALF) for highest in (None, 50)],
             [
-                (leaf, cell, sorted(each.workload.id for each in self.roster.of(cell)))
+                (leaf, cell, sorted(each.workload.id for each in self.eligible.of(cell)))
                 for leaf in leaves
-                for cell in sorted(self.roster.cells(leaf))
+                for cell in sorted(self.eligible.cells(leaf))
             ],
-            [self.roster.milli(leaf, 50) for leaf in leaves],
-            [each.tolist() for each in self.roster.holdings.by_node(len(self.ledger.nodes.rows), 4)],
+            [self.eligible.milli(leaf, 50) for leaf in leaves],
+            [each.tolist() for each in self.eligible.holdings.by_node(len(self.ledger.nodes.rows), 4)],
             self.held(),
             [
                 (tier, leaf, [unit.key for unit in units])
-                for tier in self.roster.tiers()
-                for leaf in sorted(self.roster.shelf(tier))
-                if (units := self.roster.shelf(tier).units(leaf))
+                for tier in self.eligible.tiers()
+                for leaf in sorted(self.eligible.of_tier(tier))
+                if (units := self.eligible.of_tier(tier).units(leaf))
             ],
         ]
 
     def held(self) -> list[tuple[object, ...]]:
         """Everything in the arrays that is there, by the workloads' ids."""
-        found = self.roster.holdings
-        ids = [standing.workload.id for standing in found.standings]
+        found = self.eligible.holdings
+        ids = [placed.workload.id for placed in found.placed_workloads]
         rows = [
             (
                 ids[owner],
@@ -85,14 +88,14 @@ class Searching:
         ]
         return sorted(rows, key=str)
 
-    def let_go(self, standing: Standing, pods: int) -> None:
+    def let_go(self, placed: PlacedWorkload, pods: int) -> None:
         """Let the last pods of a workload go, and the workload with its last."""
-        gone = tuple(standing.pods[-pods:])
-        self.roster.drop(standing)
-        standing.lose(frozenset(pod.pod_index for pod in gone))
-        self.ledger.leave(standing.workload, gone)
-        if standing.pods:
-            self.roster.add(standing)
+        gone = tuple(placed.pods[-pods:])
+        self.eligible.drop(placed)
+        placed.lose(frozenset(pod.pod_index for pod in gone))
+        self.ledger.leave(placed.workload, gone)
+        if placed.pods:
+            self.eligible.add(placed)
 
 
 @given(worlds(several_pools=False), st.lists(st.tuples(st.integers(0, 7), st.integers(1, 3)), max_size=6))
@@ -103,10 +106,10 @@ def test_after_any_departures_all_figures_are_those_of_a_fresh_look(
     kept = Searching(world)
     kept.figures()
     for at, pods in departures:
-        if at < len(kept.standings) and kept.standings[at].pods:
-            kept.let_go(kept.standings[at], pods)
+        if at < len(kept.placed_workloads) and kept.placed_workloads[at].pods:
+            kept.let_go(kept.placed_workloads[at], pods)
             kept.figures()
-    left = {each.workload.id: tuple(each.pods) for each in kept.standings}
+    left = {each.workload.id: tuple(each.pods) for each in kept.placed_workloads}
     rows = [
         replace(row, placements=left.get(row.id, row.placements))
         for row in world.workloads
@@ -118,8 +121,10 @@ def test_after_any_departures_all_figures_are_those_of_a_fresh_look(
 @given(worlds(several_pools=False))
 @settings(max_examples=40, deadline=None)
 def test_the_arrays_say_of_each_since_when_its_work_would_be_lost(world: Snapshot) -> None:
-    found = Searching(world).roster.holdings
-    since = [UNLIMITED if each.working_since is None else each.working_since for each in found.standings]
+    found = Searching(world).eligible.holdings
+    since = [
+        UNLIMITED if each.working_since is None else each.working_since for each in found.placed_workloads
+    ]
     assert found.owners.since.tolist() == since
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.acceleration.kept_state import KeptState
 from scheduling.engine import Changes, Doubt, Plan, Queueing, Snapshot, Start, State, Status, Workload, decide
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, team, waiting
 from scheduling.tests.engine.worlds import worlds
@@ -144,42 +144,42 @@ def test_a_state_that_the_engine_stumbled_over_is_made_anew(monkeypatch: pytest.
     state = State.of(WORLD)
     expected = decide(state, NOW)
     with monkeypatch.context() as broken:
-        broken.setattr(sys.modules[decide.__module__], "grow", None)
+        broken.setattr("scheduling.acceleration.decide.scale_up", None)
         with pytest.raises(TypeError):
             decide(state, NOW)
     assert decide(state, NOW) == expected
 
 
 def test_what_is_noted_of_those_who_are_gone_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduling.engine.books.MOST_NOTES", 30)
+    monkeypatch.setattr("scheduling.acceleration.kept_pool.MOST_NOTES", 30)
     kept = State.of(replace(WORLD, workloads=()))
     for round_ in range(60):
         kept.apply(Changes(workloads=(placed(f"w{round_}", "a", on="n0:0"),)))
         assert decide(kept, NOW) == decide(State.of(kept.snapshot), NOW)
         kept.apply(Changes(gone_workloads=(f"w{round_}",)))
-    pool_books = kept.books["main"]
+    pool_books = KeptState.of(kept).pools["main"]
     notes = (pool_books.ledger.freed, pool_books.ledger.later.changed, pool_books.accounts.usage.changed)
     assert max(map(len, notes)) < 40
 
 
 def test_whom_a_roster_has_seen_join_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduling.engine.books.MOST_JOINED", 20)
+    monkeypatch.setattr("scheduling.acceleration.kept_pool.MOST_JOINED", 20)
     kept = State.of(replace(WORLD, workloads=(waiting("boss", "b", 2, priority=60),)))
     for round_ in range(60):
         kept.apply(Changes(workloads=(placed(f"w{round_}", "a", on="n0:0"),)))
         assert decide(kept, NOW) == decide(State.of(kept.snapshot), NOW)
         kept.apply(Changes(gone_workloads=(f"w{round_}",)))
-    (roster,) = kept.books["main"].rosters()
-    assert 0 < len(roster.joined) < 25
+    (eligible,) = KeptState.of(kept).pools["main"].victim_indexes()
+    assert 0 < len(eligible.joined) < 25
 
 
 def test_requests_that_nobody_makes_any_more_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduling.engine.state.MOST_NEW_ASKS", 20)
+    monkeypatch.setattr("scheduling.acceleration.kept_state.MOST_NEW_ASKS", 20)
     kept = State.of(WORLD)
     for cpu in range(60):
         kept.apply(Changes(workloads=(waiting("odd", "a", cpu_milli=cpu),)))
         assert decide(kept, NOW) == decide(State.of(kept.snapshot), NOW)
-    assert len(kept.requests) < 25
+    assert len(KeptState.of(kept).requests) < 25
 
 
 def test_cpu_that_a_cycle_tried_out_is_free_again_for_the_next() -> None:

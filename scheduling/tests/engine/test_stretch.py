@@ -9,40 +9,39 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import ElasticPreemption, Snapshot, Status, Workload, decide, schedule
-from scheduling.engine.cycle import PoolCycle
-from scheduling.engine.model.changes import Changes
-from scheduling.engine.state import State
-from scheduling.engine.stretch import Stretch
-from scheduling.engine.waiting import Waiting
+from scheduling.acceleration.kept_blocked_queue import KeptBlockedQueue
+from scheduling.acceleration.kept_cycle import KeptCycle
+from scheduling.acceleration.skipped_run import SkippedRun
+from scheduling.engine import ElasticPreemption, Snapshot, State, Status, Workload, decide, schedule
+from scheduling.engine.model.state import Changes
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, snapshot, team, waiting
 from scheduling.tests.proof.histories import as_bytes
 from scheduling.tests.proof.organisation import Organisation, happen
 
 SEEDS = (*range(30), 50, 60, 64, 86, 89, 97)
-FEW = "scheduling.engine.cycle.FEW_TURNS"
+FEW = "scheduling.acceleration.kept_cycle.FEW_TURNS"
 TEAMS = [team("a"), team("b"), team("res", reserved=1)]
 BUSY = placed("busy", "res", on="n0:0", priority=100)
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[Stretch]:
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[SkippedRun]:
     """The stretches that are taken."""
-    found: list[Stretch] = []
-    add_all = Waiting.add_all
+    found: list[SkippedRun] = []
+    add_all = KeptBlockedQueue.add_all
 
-    def noting(self: Waiting, stretch: Stretch) -> None:
-        found.append(stretch)
-        add_all(self, stretch)
+    def noting(self: KeptBlockedQueue, skipped: SkippedRun) -> None:
+        found.append(skipped)
+        add_all(self, skipped)
 
-    monkeypatch.setattr(Waiting, "add_all", noting)
+    monkeypatch.setattr(KeptBlockedQueue, "add_all", noting)
     return found
 
 
 def one_by_one(world: Snapshot, now: int = NOW) -> bytes:
     """The plan if everybody has his own turn."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PoolCycle, "_pass_stretch", lambda _: None)
+        patch.setattr(KeptCycle, "_skip_run", lambda _: None)
         return as_bytes(schedule(world, now))
 
 
@@ -77,7 +76,9 @@ def rows(team: str, count: int, **fields: Any) -> list[Workload]:
 
 
 @pytest.mark.parametrize("few", [1, 2])
-def test_no_stretch_shows_in_a_plan(few: int, monkeypatch: pytest.MonkeyPatch, taken: list[Stretch]) -> None:
+def test_no_stretch_shows_in_a_plan(
+    few: int, monkeypatch: pytest.MonkeyPatch, taken: list[SkippedRun]
+) -> None:
     monkeypatch.setattr(FEW, few)
     for seed in SEEDS:
         for world, now in crowds(seed):
@@ -87,7 +88,7 @@ def test_no_stretch_shows_in_a_plan(few: int, monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_no_stretch_shows_in_what_is_kept_from_cycle_to_cycle(
-    monkeypatch: pytest.MonkeyPatch, taken: list[Stretch]
+    monkeypatch: pytest.MonkeyPatch, taken: list[SkippedRun]
 ) -> None:
     monkeypatch.setattr(FEW, 1)
     for seed in SEEDS:
@@ -100,7 +101,7 @@ def test_no_stretch_shows_in_what_is_kept_from_cycle_to_cycle(
     assert taken
 
 
-def test_those_of_many_sorts_are_passed_by_at_once(taken: list[Stretch]) -> None:
+def test_those_of_many_sorts_are_passed_by_at_once(taken: list[SkippedRun]) -> None:
     busy = placed("busy", "res", on="n0:0,1", gpus=2, priority=100)
     many = [waiting(f"w{at:02d}", "a", 1 + at % 2, limit=10 + at % 3, submitted=90 - at) for at in range(80)]
     world = snapshot([node("n0", 2)], [team("a"), team("res", reserved=2)], [busy, *many])
@@ -109,7 +110,7 @@ def test_those_of_many_sorts_are_passed_by_at_once(taken: list[Stretch]) -> None
     assert len(taken[0].candidates) > 60
 
 
-def test_a_stretch_ends_where_somebody_of_another_leaf_comes_first(taken: list[Stretch]) -> None:
+def test_a_stretch_ends_where_somebody_of_another_leaf_comes_first(taken: list[SkippedRun]) -> None:
     """Each team is due 2 and has none, so who asks for less comes first: those of a who ask for 1, then those of b."""
     busy = placed("busy", "c", on="n0:0,1,2,3,4,5", gpus=6, priority=90)
     large = [waiting(f"a9{at}", "a", 3, submitted=10 - at) for at in range(5)]
@@ -118,14 +119,14 @@ def test_a_stretch_ends_where_somebody_of_another_leaf_comes_first(taken: list[S
     found = schedule(world, NOW)
     assert as_bytes(found) == one_by_one(world)
     assert [wait.workload[0] for wait in found.waits] == ["a"] * 40 + ["b"] * 40 + ["a"] * 5
-    assert [{each.id[:2] for each in stretch.candidates} & {"a9", "b3"} for stretch in taken] == [
+    assert [{each.id[:2] for each in skipped.candidates} & {"a9", "b3"} for skipped in taken] == [
         set(),
         {"b3"},
     ]
 
 
 def test_where_two_leaves_take_turns_a_stretch_is_one_turn(
-    monkeypatch: pytest.MonkeyPatch, taken: list[Stretch]
+    monkeypatch: pytest.MonkeyPatch, taken: list[SkippedRun]
 ) -> None:
     monkeypatch.setattr(FEW, 1)
     busy = placed("busy", "c", on="n0:0,1,2,3,4,5", gpus=6, priority=90)
@@ -138,7 +139,7 @@ def test_where_two_leaves_take_turns_a_stretch_is_one_turn(
     assert {len(each.candidates) for each in taken} == {1}
 
 
-def test_who_stands_in_two_queues_has_his_own_turn(taken: list[Stretch]) -> None:
+def test_who_stands_in_two_queues_has_his_own_turn(taken: list[SkippedRun]) -> None:
     many = [replace(each, pools=("main",)) for each in rows("a", 80)]
     anywhere = replace(many[50], pools=None)
     nodes = [node("n0", 1), node("n1", 1, pool="spare")]
@@ -154,7 +155,7 @@ def test_who_stands_in_two_queues_has_his_own_turn(taken: list[Stretch]) -> None
 
 
 @pytest.mark.parametrize("limits", [False, True])
-def test_who_is_over_before_the_head_starts_has_his_turn(limits: bool, taken: list[Stretch]) -> None:
+def test_who_is_over_before_the_head_starts_has_his_turn(limits: bool, taken: list[SkippedRun]) -> None:
     """The head needs both devices, of which one is free until the other is."""
     busy = placed("busy", "res", on="n0:0", priority=100, limit=60, started=30)
     head = waiting("head", "b", 2, priority=60)
@@ -166,7 +167,7 @@ def test_who_is_over_before_the_head_starts_has_his_turn(limits: bool, taken: li
     assert as_bytes(found) == one_by_one(world)
     assert [start.workload for start in found.starts] == ["short"] * limits
     assert taken
-    assert "short" not in {each.id for stretch in taken for each in stretch.candidates}
+    assert "short" not in {each.id for skipped in taken for each in skipped.candidates}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_who_is_over_before_the_head_starts_has_his_turn(limits: bool, taken: li
     [(None, 1, ["a00"], 1), (1, 0, ["a00"], 0), (1, 1, [], 1)],
 )
 def test_who_may_not_be_preempted_again_is_not_like_the_others_unless_somebody_is_held_back(
-    most: int | None, first: int, starts: list[str], stretches: int, taken: list[Stretch]
+    most: int | None, first: int, starts: list[str], stretches: int, taken: list[SkippedRun]
 ) -> None:
     """Whoever the head could preempt may take the idle device, but not once somebody was held back who wants it."""
     busy = placed("busy", "res", on="n0:0,1", gpus=2, priority=100, limit=60)
@@ -186,7 +187,7 @@ def test_who_may_not_be_preempted_again_is_not_like_the_others_unless_somebody_i
     assert ([start.workload for start in found.starts], len(taken)) == (starts, stretches)
 
 
-def test_under_a_ceiling_everybody_has_his_own_turn(taken: list[Stretch]) -> None:
+def test_under_a_ceiling_everybody_has_his_own_turn(taken: list[SkippedRun]) -> None:
     teams = [team("a", maximum=1), team("b"), team("res", reserved=1)]
     found = plan([node("n0", 1), node("n1", 2)], teams, [BUSY, *rows("a", 40)])
     assert [start.workload for start in found.starts] == ["a00"]
@@ -194,7 +195,7 @@ def test_under_a_ceiling_everybody_has_his_own_turn(taken: list[Stretch]) -> Non
     assert not taken
 
 
-def test_where_priorities_share_a_level_they_are_different_sorts(taken: list[Stretch]) -> None:
+def test_where_priorities_share_a_level_they_are_different_sorts(taken: list[SkippedRun]) -> None:
     """Whoever is above the one who runs in his team takes his place; those below him cannot."""
     mine = placed("mine", "a", on="n0:0", priority=50)
     many = [

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import Snapshot, Status, Topology, Workload, preempt, schedule, taking
-from scheduling.engine.court import Court, Plea
-from scheduling.engine.fragmentation import Ints
-from scheduling.engine.search import Victims
-from scheduling.engine.sweep import Mask, Sweep
-from scheduling.engine.takeable import NEVER, Locals
+from scheduling.acceleration import find_victims as searched
+from scheduling.acceleration import kept_cycle
+from scheduling.acceleration.search_context import SearchContext
+from scheduling.acceleration.sweep import Mask, Sweep
+from scheduling.acceleration.takeable import NEVER, Locals
+from scheduling.acceleration.typical_arrays import Ints
+from scheduling.engine import Snapshot, Status, Topology, Workload, schedule
+from scheduling.engine.preemption.request import PreemptionRequest
+from scheduling.engine.preemption.search import Victims
 from scheduling.tests.engine.build import (
     NOW,
     node,
@@ -71,7 +74,7 @@ def test_tier_by_tier_it_finds_victims_where_the_step_by_step_search_does_none_o
 ) -> None:
     with monkeypatch.context() as patch:
         swept = _dearest(patch, world)
-        patch.setattr(preempt, "_cheapest_domain", lambda *_: None)
+        patch.setattr(searched, "_cheapest_domain", lambda *_: None)
         assert _dearest(patch, world) == swept
 
 
@@ -79,12 +82,12 @@ def _dearest(patch: pytest.MonkeyPatch, world: Snapshot) -> list[Any]:
     """The tier of the dearest victim of each newcomer that finds some."""
     dearest: list[Any] = []
 
-    def find_victims(court: Court, plea: Plea) -> Victims | None:
-        found = preempt.find_victims(court, plea)
+    def find_victims(context: SearchContext, request: PreemptionRequest) -> Victims | None:
+        found = searched.find_victims(context, request)
         dearest.append(found and found.cost[0])
         return found
 
-    patch.setattr(taking, "find_victims", find_victims)
+    patch.setattr(kept_cycle, "find_victims", find_victims)
     schedule(world, NOW)
     return dearest
 

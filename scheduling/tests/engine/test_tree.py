@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from scheduling.engine import Team
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.quota.tree import Quotas, Tree, Usage
+from scheduling.engine.quota.tree import BranchQuotas, BranchUsage, Tree
 from scheduling.tests.engine.build import team
 
 LAB = (
@@ -21,9 +21,9 @@ LAB = (
 )
 
 
-def quotas(*teams: Team) -> tuple[Tree, Quotas]:
+def quotas(*teams: Team) -> tuple[Tree, BranchQuotas]:
     tree = Tree(teams)
-    return tree, Quotas.of(tree, "main")
+    return tree, BranchQuotas.of(tree, "main")
 
 
 def test_a_guarantee_is_the_reservation_or_what_the_children_have_together() -> None:
@@ -64,7 +64,7 @@ def test_several_roots_are_children_of_a_nameless_one() -> None:
 
 def test_use_counts_in_every_branch_above() -> None:
     tree = Tree(LAB)
-    usage = Usage(tree)
+    usage = BranchUsage(tree)
     usage.add(tree.leaf_of["y1"], 2_000, reserved=True)
     used = {name for name, branch in tree.team_branch.items() if usage.used[branch] == 2_000}
     assert used == {"y1", "y", "lab"}

@@ -6,10 +6,10 @@ from random import Random
 
 import numpy as np
 
+from scheduling.acceleration.turns import Leavers, in_turn
 from scheduling.engine import Policy, Team
-from scheduling.engine.preemption.policy import Claim, PreemptionPolicy
+from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 from scheduling.engine.quota.tree import ROOT, Accounts, Tree
-from scheduling.engine.turns import Leavers, in_turn
 
 TEAMS = [
     *[Team(name, name, None) for name in "abc"],
@@ -19,7 +19,7 @@ TEAMS = [
 PLACES = 2
 
 
-def drawn(chance: Random) -> tuple[PreemptionPolicy, Claim, Leavers]:
+def drawn(chance: Random) -> tuple[PreemptionPolicy, WorkloadClaim, Leavers]:
     """Workloads of all teams, in two places, who have about what is due to them."""
     tree = Tree(TEAMS)
     accounts = Accounts.of(tree, "main")
@@ -30,13 +30,13 @@ def drawn(chance: Random) -> tuple[PreemptionPolicy, Claim, Leavers]:
         accounts.usage.add(each, held, reserved=False)
     entitled = [chance.choice((0, 1000, 2000, 4000)) for _ in range(len(tree))]
     keys = np.array(chance.sample(range(100), 30), np.int64)
-    newcomer = Claim("new", chance.choice(leaves), 100, True, chance.choice((1000, 3000)))
+    newcomer = WorkloadClaim("new", chance.choice(leaves), 100, True, chance.choice((1000, 3000)))
     preemption_policy = PreemptionPolicy(Policy(), accounts, entitled, entitled)
     return preemption_policy, newcomer, Leavers(place, leaf, milli, keys)
 
 
 def one_by_one(
-    preemption_policy: PreemptionPolicy, newcomer: Claim, leavers: Leavers, place: int
+    preemption_policy: PreemptionPolicy, newcomer: WorkloadClaim, leavers: Leavers, place: int
 ) -> list[int]:
     """The turns of a place: from the root down into the branch most above its entitlement, of equal ones the one with
     the lowest key, as one leaves after the other."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from scheduling.acceleration.infeasible_turns import InfeasibleTurns
+from scheduling.acceleration.kept_cycle import KeptCycle
 from scheduling.engine import Snapshot, schedule
-from scheduling.engine.cycle import PoolCycle
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.queue.candidate import Candidate, Cause, PoolRequest
-from scheduling.engine.vain import Vain
 from scheduling.tests.engine.build import (
     MINUTE,
     NOW,
@@ -41,19 +41,19 @@ def test_a_plan_is_that_of_trying_everybody(world: Snapshot) -> None:
     passing = schedule(world, NOW)
     len(passing.waits)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PoolCycle, "pass_by", lambda _: False)
+        patch.setattr(KeptCycle, "skip_turns", lambda _: False)
         assert schedule(world, NOW) == passing
 
 
 def test_of_many_alike_only_the_first_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    try_start = PoolCycle.try_start
+    try_start = KeptCycle.try_start
 
-    def noting(self: PoolCycle, each: Candidate) -> object:
+    def noting(self: KeptCycle, each: Candidate) -> object:
         tried.append(each.id)
         return try_start(self, each)
 
-    monkeypatch.setattr(PoolCycle, "try_start", noting)
+    monkeypatch.setattr(KeptCycle, "try_start", noting)
     rows = [waiting(f"w{index:02}", "a", submitted=99 - index) for index in range(20)]
     busy = placed("busy", "b", on="n0:0", priority=100)
     world = snapshot([node("n0", 1)], [team("a"), team("b", reserved=1)], [busy, *rows])
@@ -63,44 +63,44 @@ def test_of_many_alike_only_the_first_is_tried(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_keeps_one_from_a_place_keeps_all_of_his_kind() -> None:
-    vain = Vain()
-    vain.found_no_place(candidate("first"), Cause.BEHIND)
-    assert vain.keeps_from_place(candidate("alike", leaf=2)) is Cause.BEHIND
-    assert vain.keeps_from_place(candidate("larger", 2)) is None
-    assert vain.keeps_from_place(candidate("shorter", limit=MINUTE)) is None
+    infeasible = InfeasibleTurns()
+    infeasible.found_no_place(candidate("first"), Cause.BEHIND)
+    assert infeasible.keeps_from_place(candidate("alike", leaf=2)) is Cause.BEHIND
+    assert infeasible.keeps_from_place(candidate("larger", 2)) is None
+    assert infeasible.keeps_from_place(candidate("shorter", limit=MINUTE)) is None
 
 
 def test_a_search_fails_again_for_the_same_team_and_pods_on_the_same_side_of_the_head() -> None:
-    vain = Vain()
-    vain.failed_search(candidate("first"), ())
-    assert vain.has_failed(candidate("alike"), ())
-    assert not vain.has_failed(candidate("alike"), (0,))
-    assert not vain.has_failed(candidate("elsewhere", leaf=2), ())
+    infeasible = InfeasibleTurns()
+    infeasible.failed_search(candidate("first"), ())
+    assert infeasible.has_failed(candidate("alike"), ())
+    assert not infeasible.has_failed(candidate("alike"), (0,))
+    assert not infeasible.has_failed(candidate("elsewhere", leaf=2), ())
 
 
 def test_all_is_forgotten_when_something_changes() -> None:
-    vain = Vain()
-    vain.found_no_place(candidate(), Cause.PLACE)
-    vain.failed_search(candidate(), ())
-    vain.are_helpless((True, -50), frozenset())
-    assert vain.is_helpless((True, -50), candidate().leaf)
-    vain.forget()
-    assert vain.keeps_from_place(candidate()) is None
-    assert not vain.has_failed(candidate(), ())
-    assert not vain.is_helpless((True, -50), candidate().leaf)
+    infeasible = InfeasibleTurns()
+    infeasible.found_no_place(candidate(), Cause.PLACE)
+    infeasible.failed_search(candidate(), ())
+    infeasible.note_without_victims((True, -50), frozenset())
+    assert infeasible.is_without_victims((True, -50), candidate().leaf)
+    infeasible.forget()
+    assert infeasible.keeps_from_place(candidate()) is None
+    assert not infeasible.has_failed(candidate(), ())
+    assert not infeasible.is_without_victims((True, -50), candidate().leaf)
 
 
 def test_a_look_at_all_who_are_left_tells_who_has_nobody_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
     """h and t hold 3 GPUs each and are due 3. Nobody of h may have more; s, which has none of t's, may take one of u's,
     and its turn comes last. The others of h are passed by without asking again for each whom it could take."""
     asked: list[str] = []
-    might_preempt = PoolCycle.might_preempt
+    might_preempt = KeptCycle.might_preempt
 
-    def noting(self: PoolCycle, each: Candidate) -> bool:
+    def noting(self: KeptCycle, each: Candidate) -> bool:
         asked.append(each.id)
         return might_preempt(self, each)
 
-    monkeypatch.setattr(PoolCycle, "might_preempt", noting)
+    monkeypatch.setattr(KeptCycle, "might_preempt", noting)
     rows = [placed(f"h{at}", "h", on=f"n0:{at}") for at in range(3)]
     rows += [placed(f"u{at}", "u", on=f"n1:{at}") for at in range(3)]
     rows += [waiting(f"w{index:02}", "h", submitted=99 - index) for index in range(20)]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from scheduling.acceleration.kept_blocked_queue import KeptBlockedQueue
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause, PoolRequest
-from scheduling.engine.waiting import Waiting
 from scheduling.tests.engine.build import waiting
 
 ASKS = PodRequests()
 
 
 class Full:
-    """A gate that nobody gets through."""
+    """A backfill that lets nothing pass."""
 
     head = None
 
-    def fails_again(self, *_: object, **__: object) -> bool:
+    def is_without_place(self, *_: object, **__: object) -> bool:
         return True
 
 
@@ -38,33 +38,33 @@ def test_of_those_without_a_place_only_the_first_is_offered_something_whatever_s
     None
 ):
     full = cast(Any, Full())
-    those = Waiting(full, full, frozenset())
+    those = KeptBlockedQueue(full, full, frozenset())
     for name in "abc":
         those.add(blocked(name, Cause.PLACE))
-    assert [each.candidate.id for each in those.to_offer_again(anybody)] == ["a"]
+    assert [each.candidate.id for each in those.to_be_offered(anybody)] == ["a"]
     those.add(blocked("a", Cause.BEHIND))
-    assert [each.candidate.id for each in those.to_offer_again(anybody)] == ["a", "b"]
+    assert [each.candidate.id for each in those.to_be_offered(anybody)] == ["a", "b"]
     those.add(blocked("a", Cause.PLACE))
-    assert [each.candidate.id for each in those.to_offer_again(anybody)] == ["a"]
+    assert [each.candidate.id for each in those.to_be_offered(anybody)] == ["a"]
     those.forget("a")
-    assert [each.candidate.id for each in those.to_offer_again(anybody)] == ["b"]
+    assert [each.candidate.id for each in those.to_be_offered(anybody)] == ["b"]
 
 
 def test_whom_a_guarantee_or_ceiling_stops_by_now_is_offered_something_as_all_of_his_leaf_who_take_the_same() -> (
     None
 ):
     full = cast(Any, Full())
-    those = Waiting(full, full, frozenset({1}))
+    those = KeptBlockedQueue(full, full, frozenset({1}))
     for name in "abc":
         those.add(blocked(name, Cause.PLACE))
-    assert [each.candidate.id for each in those.to_offer_again(anybody)] == ["a"]
-    assert [each.candidate.id for each in those.to_offer_again(nobody)] == ["a", "b", "c"]
+    assert [each.candidate.id for each in those.to_be_offered(anybody)] == ["a"]
+    assert [each.candidate.id for each in those.to_be_offered(nobody)] == ["a", "b", "c"]
 
 
 def test_guarantees_stop_the_reserved_of_a_leaf_only() -> None:
     full = cast(Any, Full())
-    those = Waiting(full, full, frozenset({1}))
+    those = KeptBlockedQueue(full, full, frozenset({1}))
     for name, priority in (("a", 50), ("b", 100), ("c", 50), ("d", 100)):
         those.add(blocked(name, Cause.PLACE, priority))
-    offered = those.to_offer_again(lambda candidate: not candidate.reserved)
+    offered = those.to_be_offered(lambda candidate: not candidate.reserved)
     assert [each.candidate.id for each in offered] == ["a", "b", "d"]

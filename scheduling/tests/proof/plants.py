@@ -63,18 +63,30 @@ def policy(**values: Any) -> Change:
     return change
 
 
-def wrong(target: str, function: Callable[..., Any] | property) -> Plant:
-    """An engine of which one function is another; ``target`` names it from its module on."""
-    module, _, rest = target.partition(".")
+def wrong(target: str, function: Callable[..., Any] | property, *, also: str | None = None) -> Plant:
+    """An engine of which one function is another; ``target`` names it from ``scheduling.engine`` on, ``also`` where it
+    is known by its name, from ``scheduling`` on."""
 
     def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        place: Any = import_module(f"scheduling.engine.{module}")
-        *path, name = rest.split(".")
-        for each in path:
-            place = getattr(place, each)
-        monkeypatch.setattr(place, name, function)
+        for each in (f"scheduling.engine.{target}", *([f"scheduling.{also}"] if also else [])):
+            place, name = _place_of(each)
+            monkeypatch.setattr(place, name, function)
 
     return plant
+
+
+def _place_of(target: str) -> tuple[Any, str]:
+    """The module or class that has the target, and the target's name in it."""
+    *path, name = target.split(".")
+    for length in range(len(path), 0, -1):
+        try:
+            place: Any = import_module(".".join(path[:length]))
+        except ModuleNotFoundError:
+            continue
+        for each in path[length:]:
+            place = getattr(place, each)
+        return place, name
+    raise LookupError(target)
 
 
 def garbled(change: Callable[[Plan], Plan]) -> Plant:
@@ -82,6 +94,10 @@ def garbled(change: Callable[[Plan], Plan]) -> Plant:
 
     def plant(monkeypatch: pytest.MonkeyPatch) -> None:
         original = scheduling.engine.decide
-        monkeypatch.setattr(scheduling.engine, "decide", lambda state, now: change(original(state, now)))
+
+        def garbling(state: State, now: int, **how: Any) -> Plan:
+            return change(original(state, now, **how))
+
+        monkeypatch.setattr(scheduling.engine, "decide", garbling)
 
     return plant

@@ -31,17 +31,19 @@ def worlds() -> Iterator[tuple[int, Snapshot, int]]:
 
 
 def test_no_short_cut_shows_in_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduling.engine.cycle.FIRST_LOOK", 1)
-    monkeypatch.setattr("scheduling.engine.cycle.NEXT_LOOK", 1)
+    monkeypatch.setattr("scheduling.acceleration.kept_cycle.FIRST_LOOK", 1)
+    monkeypatch.setattr("scheduling.acceleration.kept_cycle.NEXT_LOOK", 1)
     victims = 0
     for seed, snapshot, now in worlds():
         plan = schedule(snapshot, now)
         victims += len(plan.preemptions) + len(plan.shrinks)
         found = as_bytes(plan)
         with monkeypatch.context() as patch:
-            patch.setattr("scheduling.engine.cycle.is_quiet", lambda _: False)
-            patch.setattr("scheduling.engine.court.Court.might_take", lambda *_: True)
-            patch.setattr("scheduling.engine.passing.Gate.keeps_out_again", lambda *_: None)
+            patch.setattr("scheduling.acceleration.kept_cycle.nothing_left", lambda _: False)
+            patch.setattr("scheduling.acceleration.search_context.SearchContext.might_take", lambda *_: True)
+            patch.setattr(
+                "scheduling.acceleration.kept_backfill.KeptBackfill.keeps_out_again", lambda *_: None
+            )
             slow = as_bytes(schedule(snapshot, now))
         assert found == slow, seed
     assert victims > 10

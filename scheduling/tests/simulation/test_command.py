@@ -219,7 +219,7 @@ def test_the_checker_tells_that_all_is_well_or_what_is_not(
     assert _run(file, verify=True, until_ms=60_000)[:2] == (0, f"{file}: no rule is broken in 3 plans\n")
     monkeypatch.setattr(
         "scheduling.simulation.command.schedule",
-        lambda snapshot, now: replace(schedule(snapshot, now), keeps=()),
+        lambda snapshot, now, **how: replace(schedule(snapshot, now, **how), keeps=()),
     )
     status, out, _ = _run(file, verify=True, cycles=2)
     assert status == 1
@@ -227,6 +227,16 @@ def test_the_checker_tells_that_all_is_well_or_what_is_not(
     status, out, err = _run(file, verify=True, check=True, cycles=2, format="json")
     assert (status, json.loads(out)["now"]) == (1, "2026-01-01T00:00:00Z")
     assert "as expected" not in err
+
+
+@pytest.mark.parametrize("options", [{}, {"cycles": 2}, {"until_ms": 60_000}])
+def test_plain_gives_the_same_bytes_without_acceleration(
+    file: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    file.write_text(VICTIM)
+    fast = _run(file, format="json", **options)
+    monkeypatch.setattr("scheduling.acceleration.decide.decide", None)
+    assert _run(file, format="json", plain=True, **options) == fast
 
 
 def test_a_trace_adds_workloads_and_is_named_where_it_is_refused(file: Path, tmp_path: Path) -> None:

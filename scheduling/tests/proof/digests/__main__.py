@@ -8,8 +8,8 @@
 For changes of the engine that are to change no plan: record before, compare after each step. Sources: `cases` (files
 of scenarios), `worlds` (random organisations), `histories` (random organisations to which things happen), `large`
 (those of the engine's figures, smaller), and with `--traces` `philly` and `openb` (real clusters). A plan is recorded
-in two layers, its decisions with all numbers and its sentences; `--decisions` compares the first only. Exit status 1
-where something differs, 2 where there is nothing to compare with.
+in two layers, its decisions with all numbers and its sentences; `--decisions` compares the first only, `--plain` what
+the rules decide without acceleration. Exit status 1 where something differs, 2 where there is nothing to compare with.
 """
 
 from __future__ import annotations
@@ -91,6 +91,9 @@ def _parser() -> argparse.ArgumentParser:
             found.add_argument("--histories", type=int, default=2_000, help="how many histories")
         else:
             found.add_argument("--count", type=int, help="only so many items of each source, the first ones")
+            found.add_argument(
+                "--plain", action="store_true", help="by the rules alone: cases, worlds, histories"
+            )
             found.add_argument("--decisions", action="store_true", help="do not compare sentences")
             found.add_argument("--differences", type=int, default=3, help="how many are shown of each source")
     show = acts.add_parser("show", help="print the plans of one item")
@@ -109,12 +112,15 @@ def _with_folders(parser: argparse.ArgumentParser) -> None:
 
 def _sources(asked: argparse.Namespace) -> dict[str, Source]:
     """All sources for which there is what they need."""
+    accelerate = not getattr(asked, "plain", False)
     found: dict[str, Source] = {
-        "cases": Cases((OWN_CASES, *asked.cases)),
-        "worlds": Worlds(getattr(asked, "worlds", 0)),
-        "histories": Histories(getattr(asked, "histories", 0)),
-        "large": Large(),
+        "cases": Cases((OWN_CASES, *asked.cases), accelerate),
+        "worlds": Worlds(getattr(asked, "worlds", 0), accelerate),
+        "histories": Histories(getattr(asked, "histories", 0), accelerate),
     }
+    if not accelerate:
+        return found
+    found["large"] = Large()
     if asked.traces is not None:
         found |= {"philly": Philly(asked.traces / "philly"), "openb": Openb(asked.traces / "openb")}
     return found

@@ -74,6 +74,7 @@ class Cases(Source):
     """Scenario files of some folders; one that the loader refuses is noted as such."""
 
     folders: tuple[Path, ...] = (OWN_CASES,)
+    accelerate: bool = True
 
     def keys(self) -> Sequence[str]:
         """Folder and name of each file."""
@@ -90,7 +91,7 @@ class Cases(Source):
         snapshot, now = found
         there = Organisation(Random(0), world=snapshot)
         for cycle in range(3):
-            plan = schedule(there.snapshot, now)
+            plan = schedule(there.snapshot, now, accelerate=self.accelerate)
             yield step(f"cycle {cycle}", plan)
             there.carry_out(plan)
 
@@ -116,6 +117,7 @@ class Worlds(Source):
     """Random organisations by number, each decided once."""
 
     count: int = 20_000
+    accelerate: bool = True
 
     def keys(self) -> Sequence[str]:
         """Their numbers."""
@@ -123,7 +125,7 @@ class Worlds(Source):
 
     def steps(self, key: str) -> Iterator[Step]:
         """The one plan."""
-        yield step("", schedule(world(int(key)), NOW))
+        yield step("", schedule(world(int(key)), NOW, accelerate=self.accelerate))
 
     def given(self, key: str) -> Snapshot:
         """The organisation."""
@@ -135,6 +137,7 @@ class Histories(Source):
     """Random organisations to which things happen, decided on a state that is kept."""
 
     count: int = 2_000
+    accelerate: bool = True
 
     def keys(self) -> Sequence[str]:
         """Their numbers."""
@@ -149,7 +152,7 @@ class Histories(Source):
         for cycle in range(CYCLES):
             happen(there, chance, chance.choice((0, 1, 2, 4, 8)))
             state.apply(Changes.between(state.snapshot, there.snapshot))
-            plan = decide(state, there.now)
+            plan = decide(state, there.now, accelerate=self.accelerate)
             carried_out = chance.random() < 0.8
             yield step(f"cycle {cycle}", plan, whole=carried_out or chance.random() < 0.5)
             if carried_out:

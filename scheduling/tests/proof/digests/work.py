@@ -189,17 +189,17 @@ class Free:
         for device in node.devices:
             part = _part(device, milli)
             if len(found) < wanted and all(
-                books[device.index] >= part for books in self._books(node, status)
+                kept_pool[device.index] >= part for kept_pool in self._kept_pool(node, status)
             ):
                 found.append(DeviceShare(device.index, part))
         if len(found) < wanted:
             return None
         for share in found:
-            for books in self._books(node, status):
-                books[share.index] -= share.milli
+            for kept_pool in self._kept_pool(node, status):
+                kept_pool[share.index] -= share.milli
         return tuple(found)
 
-    def _books(self, node: Node, status: Status) -> Iterator[dict[int, int]]:
+    def _kept_pool(self, node: Node, status: Status) -> Iterator[dict[int, int]]:
         if status is not Status.QUEUED:
             yield self.held[node.id]
         if status is not Status.STOPPING:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from scheduling.checker import BrokenRule
 from scheduling.engine import Device, Memory, Slicing, Taint, Topology
-from scheduling.engine.growth import Growing
+from scheduling.engine.decide.scaling import Growing
+from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Candidate
-from scheduling.engine.standing import Standing
 from scheduling.tests.engine.build import node, placed, pool, waiting
 from scheduling.tests.proof.faults.worlds import (
     NEAR,
@@ -25,9 +25,11 @@ from scheduling.tests.proof.faults.worlds import (
 from scheduling.tests.proof.plants import blind, field, of, wrong
 
 
-def _all_gangs(growing: Mapping[str, Candidate], standings: Mapping[str, Standing]) -> list[Growing]:
+def _all_gangs(
+    growing: Mapping[str, Candidate], placed_workloads: Mapping[str, PlacedWorkload]
+) -> list[Growing]:
     """All who have not all their pods."""
-    return [Growing(entry, standings[id_]) for id_, entry in growing.items()]
+    return [Growing(entry, placed_workloads[id_]) for id_, entry in growing.items()]
 
 
 CUT = world(
@@ -99,7 +101,7 @@ PLACES = (
             waiting("w", "b", pods=3, topology=Topology(preferred="rack")),
             pools=(pool(topology=["rack"]),),
         ),
-        wrong("ledger.Ledger._packs", property(lambda _: False)),
+        wrong("placement.ledger.Ledger._packs", property(lambda _: False)),
     ),
     Fault(
         "a whole GPU without a type lands on a slice",
@@ -149,19 +151,21 @@ PLACES = (
         "who is stopping is taken for gone",
         BrokenRule.HELD_TWICE,
         STOPPING,
-        wrong("ledger.Ledger.waits", lambda *_: False),
+        wrong("placement.ledger.Ledger.waits", lambda *_: False),
     ),
     Fault(
         "a newcomer waits for nobody",
         BrokenRule.WAITS_UNTRUE,
         world(node("n", 1), waiting("w", "a")),
-        wrong("ledger.Ledger.waits", lambda *_: True),
+        wrong("placement.ledger.Ledger.waits", lambda *_: True),
     ),
     Fault(
         "who waits for victims grows",
         BrokenRule.GROWS_WAITING,
         PROMISED,
-        wrong("growth._growing", lambda cycle: _all_gangs(cycle.books.growing, cycle.standings)),
+        wrong(
+            "decide.scaling._growing", lambda cycle: _all_gangs(cycle.state.growing, cycle.placed_workloads)
+        ),
     ),
     Fault(
         "who waits for victims is not told",

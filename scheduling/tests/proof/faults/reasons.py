@@ -55,6 +55,6 @@ REASONS = (
         "everything is left to time",
         BrokenRule.REASON,
         world(node("n", 1), waiting("w", "a", 2)),
-        wrong("reasons.kind_of", lambda _: ReasonKind.WAIT),
+        wrong("reasons.sentences.kind_of", lambda _: ReasonKind.WAIT),
     ),
 )

@@ -68,7 +68,12 @@ TURNS = (
         world(node("n", 1), waiting("first", "a", priority=60), waiting("second", "b", priority=50)),
         blind(workloads=of("second", priority=70)),
     ),
-    Fault("a gang does not grow", BrokenRule.PASSED_OVER, GROWS, wrong("decide.grow", lambda _: {})),
+    Fault(
+        "a gang does not grow",
+        BrokenRule.PASSED_OVER,
+        GROWS,
+        wrong("decide.decide.scale_up", lambda _: {}, also="acceleration.decide.scale_up"),
+    ),
     Fault(
         "a held one starts",
         BrokenRule.NOT_ELIGIBLE,
@@ -97,6 +102,6 @@ TURNS = (
         "the gate is never shut",
         BrokenRule.STRICT_FIFO,
         world(*LARGE_FIRST, pools=(pool(queueing=Queueing.STRICT_FIFO),)),
-        wrong("passing.Gate.shut", property(lambda _: False)),
+        wrong("backfill.passing.Backfill.shut", property(lambda _: False)),
     ),
 )

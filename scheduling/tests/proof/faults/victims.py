@@ -71,7 +71,7 @@ VICTIMS = (
         "victims are not given back",
         BrokenRule.NEEDLESS_VICTIM,
         IN_THE_WAY,
-        wrong("search.Search._give_back", lambda _: None),
+        wrong("preemption.search.Search._give_back", lambda _: None),
     ),
     Fault(
         "somebody goes although a device is idle",
@@ -89,7 +89,7 @@ VICTIMS = (
             waiting("w", "a", 6),
             teams=(team("a", reserved=6), team("b", reserved=3)),
         ),
-        wrong("lawful._before_the_last", lambda _: 0),
+        wrong("preemption.lawful._before_the_last", lambda _: 0),
     ),
     Fault(
         "a gang is cut below its minimum",
@@ -118,7 +118,7 @@ VICTIMS = (
         "a reserved one finds no victims",
         BrokenRule.GUARANTEE_NOT_HONOURED,
         RESERVE,
-        wrong("taking.find_victims", lambda *_: None),
+        wrong("decide.pool_cycle.PoolCycle.find_victims", lambda *_: None),
     ),
     Fault(
         "lost work is not counted",
@@ -136,6 +136,6 @@ VICTIMS = (
         "nobody is protected",
         BrokenRule.PROTECTED_VICTIM,
         world(*IMPORTANT, pools=(pool(min_runtime_ms=60 * MINUTE),)),
-        wrong("books.protected", lambda *_: False),
+        wrong("decide.pool_cycle.protected", lambda *_: False, also="acceleration.kept_pool.protected"),
     ),
 )

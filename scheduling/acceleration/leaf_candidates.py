@@ -1,0 +1,126 @@
+"""Those of one leaf who wait at one level (section 4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Mapping
+from operator import attrgetter
+
+from scheduling.engine.model.snapshot import Workload
+from scheduling.engine.queue.candidate import Candidate, PoolRequest
+
+by_key = attrgetter("key")
+Takes = tuple[int, PoolRequest]
+"""A priority, and what those who have it take."""
+
+
+class LeafCandidates:
+    """Those of one leaf and class who wait at one level; they become candidates when somebody asks for these.
+
+    Most cycles look at candidates of the first levels only. What is asked of the others, what they take, is the same
+    for many and known before. How many take the same is counted when somebody asks first, and kept from then on: a
+    cycle after which few come and go is not to count all who wait.
+    """
+
+    __slots__ = ("_candidates", "_pool_requests", "_sorts", "_takes", "_workloads", "leaf", "reserved")
+
+    def __init__(self, leaf: int, *, reserved: bool) -> None:
+        self.leaf = leaf
+        self.reserved = reserved
+        self._workloads: list[Workload] = []
+        self._pool_requests: list[PoolRequest] = []
+        self._candidates: list[Candidate] = []
+        self._takes: Counter[PoolRequest] | None = None
+        self._sorts: dict[Takes, list[Candidate]] | None = None
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._workloads) + len(self._candidates)
+
+    def join(self, workload: Workload, pool_request: PoolRequest) -> None:
+        """Have somebody wait who is in no other queue."""
+        self._workloads.append(workload)
+        self._pool_requests.append(pool_request)
+        self._takes = self._sorts = None
+
+    def add(self, candidate: Candidate) -> bool:
+        """Put in a candidate; false if others have his priority and take the same, as far as anybody has asked."""
+        insort(self._candidates, candidate, key=by_key)
+        return self._count(candidate, 1)
+
+    def remove(self, candidate: Candidate) -> bool:
+        """Take out a candidate; false if others are left who have his priority and take the same, as far as anybody
+        has asked."""
+        row = self.candidates()
+        del row[bisect_left(row, candidate.key, key=by_key)]
+        return self._count(candidate, -1)
+
+    def _count(self, candidate: Candidate, by: int) -> bool:
+        """Count one more (or, negative, less); whether he is the only one of his sort."""
+        only = self._takes is None and self._sorts is None
+        if self._takes is not None:
+            self._takes[candidate.pool_request] += by
+            count = self._takes[candidate.pool_request]
+            only = count in (0, by)
+            if not count:
+                del self._takes[candidate.pool_request]
+        if self._sorts is not None:
+            only = self._sort(self._sorts, candidate, by) or only
+        return only
+
+    def _sort(self, sorts: dict[Takes, list[Candidate]], candidate: Candidate, by: int) -> bool:
+        """Put a candidate among those of his sort (or, negative, take him out); whether he is the only one."""
+        sort = (candidate.priority, candidate.pool_request)
+        those = sorts.setdefault(sort, [])
+        if by > 0:
+            insort(those, candidate, key=by_key)
+            return len(those) == 1
+        del those[bisect_left(those, candidate.key, key=by_key)]
+        if not those:
+            del sorts[sort]
+        return not those
+
+    def merge(self, other: LeafCandidates) -> None:
+        """Put in those of another row."""
+        self._takes = self._sorts = None
+        self._workloads += other._workloads
+        self._pool_requests += other._pool_requests
+        self._candidates = sorted(self._candidates + other._candidates, key=by_key)
+
+    def candidates(self) -> list[Candidate]:
+        """All of them in the order of their own keys, always in the same list."""
+        if self._workloads:
+            leaf, rows = self.leaf, zip(self._workloads, self._pool_requests, strict=True)
+            self._candidates += [Candidate(workload, leaf, pool_request) for workload, pool_request in rows]
+            self._candidates.sort(key=by_key)
+            self._workloads, self._pool_requests = [], []
+        return self._candidates
+
+    @property
+    def takes(self) -> Mapping[PoolRequest, int]:
+        """How many of them take what."""
+        if self._takes is None:
+            self._takes = Counter(self._pool_requests)
+            self._takes.update([each.pool_request for each in self._candidates])
+        return self._takes
+
+    @property
+    def sorts(self) -> Mapping[Takes, list[Candidate]]:
+        """Those of them who have the same priority and take the same, by their own keys."""
+        if self._sorts is None:
+            self._sorts = {}
+            for each in self.candidates():
+                self._sorts.setdefault((each.priority, each.pool_request), []).append(each)
+        return self._sorts
+
+    @property
+    def several(self) -> int:
+        """How many of them stand in other pools' queues too."""
+        return sum([each.several for each in self._candidates])
+
+    def find(self, workload: Workload) -> Candidate | None:
+        """A workload as the candidate it is here, if it is one."""
+        row = self.candidates()
+        at = bisect_left(row, (-workload.priority, workload.submitted_at, workload.id), key=by_key)
+        return row[at] if at < len(row) and row[at].id == workload.id else None

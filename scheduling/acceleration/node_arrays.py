@@ -1,0 +1,53 @@
+"""A pool's nodes as arrays: ranks by class, domains by rank, and the typical requests (section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from scheduling.acceleration.typical_arrays import Ints, TypicalArrays
+from scheduling.engine.model.snapshot import Pool
+from scheduling.engine.placement.domains import Level
+from scheduling.engine.placement.node_eligibility import Usable
+from scheduling.engine.placement.nodes import LEVELS_KEPT, Nodes
+
+
+class NodeArrays:
+    """What arrays over the nodes of a pool have in common; it holds as long as the nodes do."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._typical: tuple[Pool, TypicalArrays] | None = None
+        self._ranks: dict[tuple[int, ...], Ints] = {}
+        self._numbers_in: dict[int, tuple[Level, Ints]] = {}
+
+    @property
+    def typical(self) -> TypicalArrays:
+        """The pool's typical requests, as its nodes could serve them."""
+        pool = self._nodes.pool
+        if self._typical is None or self._typical[0] is not pool:
+            self._typical = (pool, TypicalArrays(pool.recent, self._nodes.classes))
+        return self._typical[1]
+
+    def ranks_of(self, usable: Iterable[Usable]) -> Ints:
+        """The ranks of all nodes of these classes, in order."""
+        numbers = tuple([each.number for each in usable])
+        found = self._ranks.get(numbers)
+        if found is None:
+            ranks = [rank for number in numbers for rank in self._nodes.members[number]]
+            found = self._ranks[numbers] = np.sort(np.array(ranks, np.int64))
+        return found
+
+    def numbers_in(self, level: Level) -> Ints:
+        """For each node the number of its domain in a level; -1 for none."""
+        known = self._numbers_in.get(id(level))
+        if known is not None and known[0] is level:
+            return known[1]
+        found = np.full(len(self._nodes.rows), -1, np.int64)
+        for number, domain in enumerate(level):
+            found[self.ranks_of(domain.usable) if domain.rank is None else domain.rank] = number
+        if len(self._numbers_in) >= LEVELS_KEPT:
+            self._numbers_in.clear()
+        self._numbers_in[id(level)] = (level, found)
+        return found

@@ -1,0 +1,1 @@
+"""Backfill: the start reservation of the first blocked workload, and what may pass it (section 6)."""

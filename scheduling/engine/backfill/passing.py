@@ -1,0 +1,196 @@
+"""Backfill: finding a place where the start reservation of the first blocked workload allows it (section 6).
+
+What comes after that workload, the head, may pass it only if it ends before the head starts, or takes nothing of its
+nodes that it needs, or could be preempted by it anyway and nothing that was held back could use what it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from scheduling.engine.backfill.start_reservation import Shadow
+from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, Workload
+from scheduling.engine.placement.domains import Domain
+from scheduling.engine.placement.free import NodeFree, pods_in
+from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.preemption.policy import PreemptionPolicy, claim_of
+from scheduling.engine.preemption.victims import PlacedWorkload
+from scheduling.engine.queue.candidate import Candidate, Cause
+from scheduling.engine.quota.tree import ROOT
+
+
+@dataclass(slots=True)
+class BlockedHead:
+    """The first blocked workload of the order, and its start reservation.
+
+    ``nodes`` are those that are reserved; ``held_back`` the requests that found a place but were not let past.
+    """
+
+    candidate: Candidate
+    shadow: Shadow
+    nodes: frozenset[int] = field(init=False)
+    held_back: dict[PodRequest, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.nodes = frozenset(self.shadow.extra)
+
+
+class Backfill:
+    """Places the pods of one pool's candidates, in their turn, without delaying the head.
+
+    The ``_is_...`` and ``_note_...`` methods are hints: here nothing is known, and each place is looked for. Where one
+    says that there is none, a look must find none.
+    """
+
+    def __init__(
+        self, policy: Policy, ledger: AnyLedger, preemption_policy: PreemptionPolicy, now: int
+    ) -> None:
+        self._policy = policy
+        self._strict = policy.queueing is Queueing.STRICT_FIFO
+        self._ledger = ledger
+        self._preemption_policy = preemption_policy
+        self._now = now
+        self.head: BlockedHead | None = None
+
+    def reserve(self, candidate: Candidate, shadow: Shadow) -> None:
+        """Give the first blocked workload its start reservation."""
+        self.head = BlockedHead(candidate, shadow)
+
+    def open(self) -> None:
+        """Forget the head: the queue is offered something from its beginning."""
+        self.head = None
+
+    @property
+    def shut(self) -> bool:
+        """Whether nothing may pass the head at all."""
+        return self._strict and self.head is not None
+
+    # --- Placing --------------------------------------------------------------------------------------------
+
+    def place(
+        self,
+        candidate: Candidate,
+        indexes: Iterable[int],
+        *,
+        in_time: bool,
+        domains: Iterable[Iterable[Domain]] | None = None,
+        emptying: bool = True,
+    ) -> tuple[PodPlacement, ...] | Cause:
+        """Place these pods and hold what they take, or say whether they find no place or none that is open to them.
+
+        First outside the nodes of the head, then there too. ``in_time``: they end before the head starts. ``domains``
+        instead of all that the request allows; ``emptying`` false: on idle devices only.
+        """
+        ledger, request, indexes = self._ledger, candidate.request, tuple(indexes)
+        known = domains is None
+        if known and self.is_without_place(request, len(indexes), outside_head=False):
+            return Cause.PLACE
+        head = None if in_time else self.head
+        if head is not None and not (
+            known and self.is_without_place(request, len(indexes), outside_head=True)
+        ):
+            placements = ledger.place(
+                request, indexes, domains=domains, excluded=head.shadow.extra, emptying=emptying
+            )
+            if placements is not None:
+                head.shadow.take(ledger, request, placements)
+                self._note_placed()
+                return placements
+            if known:
+                self._note_without_place(request, len(indexes), outside_head=True)
+        if known and head is not None and self._is_held_back(request, len(indexes)):
+            return Cause.BEHIND
+        placements = ledger.place(request, indexes, domains=domains, emptying=emptying)
+        if placements is None:
+            if known:
+                self._note_without_place(request, len(indexes), outside_head=False)
+            return Cause.PLACE
+        if head is None or (self.yields(candidate) and not self._wanted(request, placements, held=True)):
+            self._note_placed()
+            return placements
+        ledger.undo(request, placements)
+        if known:
+            self._note_held_back(request, placements)
+        head.held_back[request] = None
+        return Cause.BEHIND
+
+    # --- What may pass the head -------------------------------------------------------------------------------
+
+    def in_time(self, workload: Workload, placed: PlacedWorkload | None = None) -> bool:
+        """Whether a workload (placed already: ``placed``) ends before the head starts."""
+        if placed is None:
+            return self._ends_in_time(workload.time_limit_ms)
+        if self.head is None or self.head.shadow.at is None:
+            return False
+        ends = placed.ends_at(self._now, self._policy.default_time_limit_ms)
+        return ends is not None and ends <= self.head.shadow.at
+
+    def _ends_in_time(self, limit_ms: int | None) -> bool:
+        """Whether a workload that starts now with this time limit ends before the head starts."""
+        if self.head is None or self.head.shadow.at is None:
+            return False
+        limit = self._policy.default_time_limit_ms if limit_ms is None else limit_ms
+        return limit is not None and self._now + limit <= self.head.shadow.at
+
+    def yields(self, candidate: Candidate) -> bool:
+        """Whether the head could preempt the candidate when its time comes."""
+        if self.head is None or candidate.reserved:
+            return False
+        head, policy, at = self.head.candidate, self._policy, self.head.shadow.at
+        if head.reserved:
+            return True
+        most = policy.max_preemptions
+        if most is not None and candidate.workload.preemptions_24h >= most:
+            return False
+        if policy.min_runtime_ms and (at is None or self._now + policy.min_runtime_ms > at):
+            return False
+        path = (ROOT, *self._preemption_policy.accounts.tree.paths[candidate.leaf])
+        counted = dict.fromkeys(path, -candidate.next_milli)
+        return self._preemption_policy.rule(claim_of(head), claim_of(candidate), counted) is not None
+
+    def _wanted(self, taker: PodRequest, placements: Iterable[PodPlacement], *, held: bool) -> bool:
+        """Whether something that was held back could use what such pods take there (``held``: hold already)."""
+        if self.head is None or not self.head.held_back:
+            return False
+        free: dict[int, NodeFree] = {}
+        for pod in placements:
+            spot = self._ledger.spot(pod)
+            if spot is not None:
+                node_free = free.setdefault(spot[0], self._ledger.later.free[spot[0]].copy())
+                if held:
+                    node_free.change(spot[1], taker.cpu_milli, taker.memory_mib, 1)
+        class_of = self._ledger.nodes.class_of
+        return any(
+            class_of[rank] == usable.number and pods_in(node_free, usable.costs, request)
+            for request in self.head.held_back
+            for usable in self._ledger.nodes.usable(request)
+            for rank, node_free in free.items()
+        )
+
+    def closed_to(self, candidate: Candidate) -> frozenset[int]:
+        """The nodes on which a candidate may have no victims: those reserved for the head, unless it may pass that."""
+        if self.head is None or self.in_time(candidate.workload):
+            return frozenset()
+        may_pass = not self.head.held_back and self.yields(candidate)
+        return frozenset() if may_pass else self.head.nodes
+
+    # --- Hints ------------------------------------------------------------------------------------------------
+
+    def is_without_place(self, request: PodRequest, pods: int, *, outside_head: bool) -> bool:  # noqa: ARG002
+        """Whether so many pods are known to find no place (outside what is reserved for the head)."""
+        return False
+
+    def _is_held_back(self, request: PodRequest, pods: int) -> bool:  # noqa: ARG002
+        """Whether so many pods, which find a place on the nodes of the head only, are known not to be let past."""
+        return False
+
+    def _note_without_place(self, request: PodRequest, pods: int, *, outside_head: bool) -> None:
+        """So many pods have found no place."""
+
+    def _note_held_back(self, request: PodRequest, placements: Sequence[PodPlacement]) -> None:
+        """So many pods have found a place there, and were not let past."""
+
+    def _note_placed(self) -> None:
+        """Pods have been placed."""

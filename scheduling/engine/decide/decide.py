@@ -1,0 +1,146 @@
+"""One cycle: every pool's queue from its head, then scaling up (sections 3 to 9).
+
+A workload that may use several pools stands in the queue of each. Its turn comes when it is the head of all of them;
+where heads wait for each other, the one that comes first by class, priority, submission and id goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scheduling.engine.backfill.start_reservation import Shadow
+from scheduling.engine.decide.plan_rows import plan_of
+from scheduling.engine.decide.pool_cycle import PoolCycle
+from scheduling.engine.decide.pool_state import PlainPoolState
+from scheduling.engine.decide.reading import note_lost, read
+from scheduling.engine.decide.scaling import scale_up
+from scheduling.engine.model.plan import Plan
+from scheduling.engine.model.state import State
+from scheduling.engine.placement.pod_request import PodRequests
+from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
+from scheduling.engine.reasons.eligibility import Candidacies, Eligibility, Entries, PoolView
+from scheduling.engine.reasons.report import Outsider, PlanReport
+
+Cycles = Mapping[str, PoolCycle]
+
+
+def decide_plainly(state: State, now: int) -> Plan:
+    """The plan for this state at this time, by the rules alone: everything is worked out anew."""
+    reading, requests = read(state, now), PodRequests()
+    pools = {
+        pool_id: PlainPoolState(nodes, reading.tree, requests, reading.placed[pool_id], now)
+        for pool_id, nodes in reading.nodes.items()
+    }
+    ledgers = {pool_id: pool.ledger for pool_id, pool in pools.items()}
+    for ledger in ledgers.values():
+        for workload in ledger.lost:
+            note_lost(workload, ledger, ledgers, state.nodes, reading.oddities)
+    settings = {pool_id: PoolView(pool.pool_nodes, pool.charges) for pool_id, pool in pools.items()}
+    found = Eligibility(settings, reading.tree, requests).sort(reading.pending, now)
+    cycles: dict[str, PoolCycle] = {}
+    for pool_id, pool in pools.items():
+        pool.line_up(found.candidates[pool_id])
+        cycles[pool_id] = PoolCycle(pool, now)
+        cycles[pool_id].open(pool.levels)
+    run_queues(cycles, found.entries)
+    grown = {pool_id: scale_up(cycle) for pool_id, cycle in cycles.items()}
+    outsiders = [Outsider(state.workload(id_), *out) for id_, out in found.out.items()]
+    report = PlanReport.of(state.pools, outsiders, reading.oddities, cycles, grown=grown, now=now)
+    return plan_of(cycles, grown, lambda: report)
+
+
+def run_queues(cycles: Cycles, entries: Entries) -> None:
+    """Take the queues of all pools as far as something left could act. ``entries`` are those that stand in several."""
+    while not all(cycle.may_stop() for cycle in cycles.values()):
+        if not turn(cycles, entries):
+            return
+
+
+def turn(cycles: Cycles, entries: Entries) -> bool:
+    """Have the next candidate's turn, or those of all whose turns change nothing; whether there was one."""
+    candidate = _next_of_all(cycles, entries)
+    if candidate is None:
+        return False
+    if not candidate.several and cycles[candidate.pool_request.pool].skip_turns():
+        return True
+    candidacies = _everywhere(entries, candidate)
+    for each in candidacies:
+        cycles[each.pool_request.pool].queue.remove(each)
+    _consider(cycles, entries, candidacies)
+    return True
+
+
+def _everywhere(entries: Entries, candidate: Candidate) -> Candidacies:
+    """A candidate in every queue where it stands."""
+    return entries[candidate.id] if candidate.several else (candidate,)
+
+
+def _next_of_all(cycles: Cycles, entries: Entries) -> Candidate | None:
+    """The first pool's head that is the head wherever it stands; else the first of all heads; ``None`` at the end."""
+    heads = []
+    for cycle in cycles.values():
+        head = cycle.queue.peek()
+        if head is not None:
+            found = _everywhere(entries, head)
+            if len(found) == 1 or all(_is_head(cycles[each.pool_request.pool], head) for each in found):
+                return head
+            heads.append(head)
+    return min(heads, key=lambda head: (not head.reserved, head.key), default=None)
+
+
+def _is_head(cycle: PoolCycle, candidate: Candidate) -> bool:
+    head = cycle.queue.peek()
+    return head is not None and head.id == candidate.id
+
+
+def _consider(cycles: Cycles, entries: Entries, candidacies: Candidacies) -> None:
+    """Give a candidate the first pool where it fits without victims, else the one with the fewest, else let it
+    wait."""
+    blocked: dict[str, Blocked] = {}
+    for candidate in candidacies:
+        found = cycles[candidate.pool_request.pool].try_start(candidate)
+        if found is None:
+            return
+        blocked[candidate.pool_request.pool] = found
+    sets = {
+        pool_id: victims
+        for pool_id, each in blocked.items()
+        if (victims := cycles[pool_id].find_victims(each.candidate, each)) is not None
+    }
+    if sets:
+        pool_id = min(sets, key=lambda pool_id: sets[pool_id].workloads)
+        cycle = cycles[pool_id]
+        cycle.start_with(blocked[pool_id].candidate, sets[pool_id])
+        for started in cycle.offer_again(_elsewhere(cycles, entries, pool_id)):
+            for other in entries.get(started, ()):
+                cycles[other.pool_request.pool].withdraw(started)
+        return
+    pool_id, shadow = _frees_first(cycles, blocked)
+    cycles[pool_id].wait(blocked[pool_id], shadow)
+
+
+def _elsewhere(cycles: Cycles, entries: Entries, pool_id: str) -> Sequence[Candidate]:
+    """Those that wait in another pool and could use this one too."""
+    return [
+        each
+        for other, cycle in cycles.items()
+        if other != pool_id
+        for id_ in cycle.waiting
+        for each in entries.get(id_, ())
+        if each.pool_request.pool == pool_id
+    ]
+
+
+def _frees_first(cycles: Cycles, blocked: dict[str, Blocked]) -> tuple[str, Shadow | None]:
+    """Of several pools the one where it could start first, as far as can be told; the first of equal ones."""
+    if len(blocked) == 1:
+        return next(iter(blocked)), None
+    estimates = {
+        pool_id: cycles[pool_id].estimate(each.candidate)
+        for pool_id, each in blocked.items()
+        if each.cause in (Cause.PLACE, Cause.BEHIND)
+    }
+    if not estimates:
+        return next(iter(blocked)), None
+    first = min(estimates, key=lambda pool_id: (estimates[pool_id].at is None, estimates[pool_id].at or 0))
+    return first, estimates[first]

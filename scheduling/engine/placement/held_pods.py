@@ -1,0 +1,53 @@
+"""How many pods of a request nodes and domains hold, as things stand (section 5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+
+from scheduling.engine.placement.domains import Domain
+from scheduling.engine.placement.free import free_when_empty, pods_in
+from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.nodes import Where
+from scheduling.engine.placement.pod_request import PodRequest
+
+
+class HeldPods:
+    """How many pods of a request the nodes of some domains hold when all that is stopping is gone, by node and by
+    domain."""
+
+    def __init__(
+        self, ledger: AnyLedger, request: PodRequest, domains: Sequence[Domain], where: Where | None = None
+    ) -> None:
+        self.domains = tuple(domains)
+        self.where: Where = (
+            {
+                rank: (number, costs)
+                for number, domain in enumerate(domains)
+                for rank, costs in ledger.nodes.ranks(domain)
+            }
+            if where is None
+            else where
+        )
+        self.pods: Counter[int] = Counter()
+        self.totals = [0] * len(domains)
+        self._ledger = ledger
+        self._request = request
+        self._count_all()
+
+    def _count_all(self) -> None:
+        """Count on each node."""
+        for rank, (number, costs) in self.where.items():
+            count = pods_in(self._ledger.later.free[rank], costs, self._request)
+            if count:
+                self.pods[rank] = count
+                self.totals[number] += count
+
+    @cached_property
+    def empties(self) -> dict[int, int]:
+        """How many pods each node would hold if it ran nothing of ours."""
+        nodes, rows = self._ledger.nodes.rows, self.where.items()
+        return {
+            rank: pods_in(free_when_empty(nodes[rank]), costs, self._request) for rank, (_, costs) in rows
+        }

@@ -1,0 +1,250 @@
+"""Placed workloads while a cycle decides: what they hold, what they would lose, what they could give (section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduling.engine.model.snapshot import (
+    GPU_MILLI,
+    RESERVED_PRIORITY,
+    PodPlacement,
+    Policy,
+    Status,
+    Workload,
+)
+from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.node_index import Spot
+from scheduling.engine.preemption.policy import WorkloadClaim
+
+COST_OF_STATUS = {Status.QUEUED: 0, Status.STARTING: 1, Status.RUNNING: 2}
+WITHOUT_PODS = (Status.PENDING, Status.QUEUED)
+"""Statuses of placed workloads whose pods may still be held back."""
+
+Tier = tuple[bool, int, int]
+"""What is dearest about a victim: whether it goes whole, its status, its priority."""
+Cost = tuple[Tier, int, int, tuple[str, ...]]
+"""What a set of victims costs, see :attr:`~scheduling.engine.preemption.search.Victims.cost`."""
+UnitKey = tuple[int, str, int]
+"""What is lost, whose it is, minus the pod's index."""
+
+NOT_ASKED = -1
+"""In place of a time that has not been asked for yet."""
+
+
+@dataclass(slots=True)
+class CycleClock:
+    """When a cycle decides. All placed workloads look at the same one: one that is kept from cycle to cycle has more to
+    lose in the next."""
+
+    now: int
+
+
+class PlacedWorkload:
+    """A workload with an allocation. ``pods`` shrinks and grows with the plan, ``fresh`` ones were started by it, with
+    these ``victims``.
+
+    ``milli`` is what it holds; ``reserved`` is the workload's own, at hand because it is asked for over and over.
+    """
+
+    __slots__ = (
+        "_claim",
+        "_since",
+        "_spots",
+        "_units",
+        "_units_at",
+        "clock",
+        "fresh",
+        "leaf",
+        "milli",
+        "pods",
+        "reserved",
+        "shrunk",
+        "victims",
+        "workload",
+    )
+
+    def __init__(
+        self,
+        workload: Workload,
+        leaf: int,
+        pods: tuple[PodPlacement, ...],
+        clock: CycleClock,
+        *,
+        fresh: bool = False,
+        milli: int | None = None,
+    ) -> None:
+        self.workload = workload
+        self.leaf = leaf
+        self.reserved = workload.priority >= RESERVED_PRIORITY
+        self.pods = pods
+        self.clock = clock
+        self.fresh = fresh
+        self.shrunk = False
+        self.victims: Sequence[str] = ()
+        self.milli = milli_of(pods) if milli is None else milli
+        self._units: tuple[Unit, ...] | None = None
+        self._units_at = 0
+        self._since: int | None = NOT_ASKED
+        self._claim: WorkloadClaim | None = None
+        self._spots: Mapping[int, Spot] | None = None
+
+    @property
+    def lost_ms(self) -> int:
+        """Milliseconds of work that are lost if it goes now: since its last checkpoint, else since its start."""
+        since = self._since
+        if since == NOT_ASKED:
+            since = self._since = self.working_since
+        return 0 if since is None else max(0, self.clock.now - since)
+
+    @property
+    def working_since(self) -> int | None:
+        """Since when what it did would be lost; ``None`` if it does not run."""
+        workload = self.workload
+        started = workload.started_at
+        if workload.status is not Status.RUNNING or started is None:
+            return None
+        return max(started, workload.checkpointed_at or started)
+
+    def lose(self, gone: frozenset[int]) -> None:
+        """Give up the pods with these indexes."""
+        self.pods = tuple([pod for pod in self.pods if pod.pod_index not in gone])
+        self.shrunk = True
+        self._changed()
+
+    def grow(self, pod: PodPlacement) -> None:
+        """Get one more pod."""
+        self.pods = (*self.pods, pod)
+        self._changed()
+
+    def restore(self) -> None:
+        """Have it as it was before the cycle."""
+        self.pods = self.workload.placements
+        self.shrunk = False
+        self._changed()
+
+    def _changed(self) -> None:
+        self.milli = milli_of(self.pods)
+        self._units = self._claim = self._spots = None
+
+    def spots(self, ledger: AnyLedger) -> Mapping[int, Spot]:
+        """Where the pods are, by index, as far as their nodes are there."""
+        if self._spots is None:
+            self._spots = {pod.pod_index: spot for pod in self.pods if (spot := ledger.spot(pod)) is not None}
+        return self._spots
+
+    def waits_for_victims(self, ledger: AnyLedger) -> bool:
+        """Whether its pods are kept back, because a stopping workload still holds what it was promised."""
+        return self.workload.status in WITHOUT_PODS and ledger.waits(self.workload, self.pods)
+
+    def claim(self) -> WorkloadClaim:
+        """It as a party to the rules: with its minimum of pods, as it would come back."""
+        if self._claim is None:
+            workload = self.workload
+            needed = milli_of(self.pods[: workload.min_pods])
+            self._claim = WorkloadClaim(workload.id, self.leaf, workload.priority, workload.reserved, needed)
+        return self._claim
+
+    def tier_of(self, pod_index: int) -> Tier:
+        """The tier of a pod: lower for one above the minimum."""
+        spare = len(self.pods) - self.workload.min_pods
+        whole = spare <= 0 or sum(pod.pod_index < pod_index for pod in self.pods) < self.workload.min_pods
+        return (whole, COST_OF_STATUS[self.workload.status], self.workload.priority)
+
+    def tiers(self) -> set[Tier]:
+        """The tiers of all that can be taken of it."""
+        cost, priority = COST_OF_STATUS[self.workload.status], self.workload.priority
+        if len(self.pods) > self.workload.min_pods:
+            return {(False, cost, priority), (True, cost, priority)}
+        return {(True, cost, priority)}
+
+    def units(self, ledger: AnyLedger) -> tuple[Unit, ...]:
+        """Everything that can be taken of it: the pods above its minimum one by one, and the whole."""
+        if self._units is None:
+            pods = sorted(self.pods, key=lambda pod: pod.pod_index)
+            spare = [Unit(ledger, self, (pod,), whole=False) for pod in pods[self.workload.min_pods :]]
+            self._units = (*spare, Unit(ledger, self, tuple(pods), whole=True))
+        elif self._units_at != self.clock.now:
+            lost_ms = self.lost_ms
+            for unit in self._units:
+                unit.count_lost(lost_ms)
+        self._units_at = self.clock.now
+        return self._units
+
+    def ends_at(self, now: int, default_limit_ms: int | None) -> int | None:
+        """When its time is over at the latest, never in the past; ``None`` if it has no limit."""
+        limit = self.workload.time_limit_ms
+        limit = default_limit_ms if limit is None else limit
+        if limit is None:
+            return None
+        started = self.workload.started_at if self.workload.status is Status.RUNNING else None
+        return max(now, (now if started is None else started) + limit)
+
+
+def protects(policy: Policy) -> bool:
+    """Whether a pool's policy spares any elastic workload of those that run by now."""
+    return policy.min_runtime_ms > 0 or policy.max_preemptions is not None
+
+
+def protected(workload: Workload, policy: Policy, now: int) -> bool:
+    """Whether an elastic workload is spared by other elastic ones: it runs too short, or has been preempted too
+    often."""
+    if policy.max_preemptions is not None and workload.preemptions_24h >= policy.max_preemptions:
+        return True
+    return (
+        workload.status is Status.RUNNING
+        and workload.started_at is not None
+        and now - workload.started_at < policy.min_runtime_ms
+    )
+
+
+def milli_of(pods: Iterable[PodPlacement]) -> int:
+    """What these pods hold."""
+    return sum([share.milli for pod in pods for share in pod.devices])
+
+
+class Unit:
+    """What can be taken at once: one pod above a workload's minimum, or (``whole``) the workload.
+
+    ``tier`` and ``key`` are its place in the order of victims: before the team decides, and inside the team (least
+    work lost, id; of one workload the last pod first).
+    """
+
+    __slots__ = ("_ledger", "_spots", "key", "lost_gpu_ms", "milli", "placed", "pods", "tier", "whole")
+
+    def __init__(
+        self, ledger: AnyLedger, placed: PlacedWorkload, pods: tuple[PodPlacement, ...], *, whole: bool
+    ) -> None:
+        workload = placed.workload
+        self._ledger = ledger
+        self._spots: tuple[Spot, ...] | None = None
+        self.placed = placed
+        self.pods = pods
+        self.whole = whole
+        self.milli = milli_of(pods)
+        self.tier: Tier = (whole, COST_OF_STATUS[workload.status], workload.priority)
+        self.count_lost(placed.lost_ms)
+
+    def count_lost(self, lost_ms: int) -> None:
+        """Have so much work be lost: whoever is kept from cycle to cycle has more to lose in the next."""
+        self.lost_gpu_ms = self.milli * lost_ms // GPU_MILLI
+        last = -self.pods[0].pod_index if self.pods else 0
+        self.key: UnitKey = (self.lost_gpu_ms, self.placed.workload.id, last)
+
+    @property
+    def claim(self) -> WorkloadClaim:
+        """The workload as a party to the rules."""
+        return self.placed.claim()
+
+    @property
+    def spots(self) -> tuple[Spot, ...]:
+        """Where the pods are, as far as their nodes are there."""
+        if self._spots is None:
+            known = self.placed.spots(self._ledger)
+            self._spots = tuple([known[pod.pod_index] for pod in self.pods if pod.pod_index in known])
+        return self._spots
+
+    def without(self, gone: frozenset[int]) -> Unit:
+        """The same, less the pods with these indexes."""
+        rest = tuple(pod for pod in self.pods if pod.pod_index not in gone)
+        return Unit(self._ledger, self.placed, rest, whole=self.whole)

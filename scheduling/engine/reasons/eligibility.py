@@ -1,0 +1,293 @@
+"""Eligibility: in which queues a workload stands, or why in none whatever comes free (sections 3, 5 and 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from scheduling.engine.model.plan import Reason, ReasonCode
+from scheduling.engine.model.repair import sound_teams
+from scheduling.engine.model.snapshot import GPU_MILLI, Node, Pool, Share, Team, Topology, Workload
+from scheduling.engine.placement.nodes import PoolNodes
+from scheduling.engine.placement.pod_request import PodRequest, PodRequests
+from scheduling.engine.queue.candidate import Candidate, PoolRequest
+from scheduling.engine.quota.charging import Charges
+from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.reasons import sentences as reasons
+from scheduling.engine.reasons.misfits import Obstacle, of_nodes, of_quota
+
+Candidacies = tuple[Candidate, ...]
+"""A workload in every pool where it could ever run, in its order of preference."""
+Entries = dict[str, Candidacies]
+"""The candidacies of workloads in the queues of several pools, by id."""
+Out = tuple[str | None, Reason]
+"""The pool that the reason speaks of, and why a workload is in no queue."""
+CODES = tuple(ReasonCode)
+"""In the order in which they are looked for."""
+LIMITS_KEPT = 1_000
+"""For so many time limits the pool requests of workloads that request the same are remembered."""
+
+
+class PoolView(NamedTuple):
+    """What eligibility looks at of one pool: its nodes, its guarantees and ceilings."""
+
+    pool_nodes: PoolNodes
+    charges: Charges
+
+    @property
+    def pool(self) -> Pool:
+        """The pool."""
+        return self.pool_nodes.in_service.pool
+
+
+@dataclass(slots=True)
+class SortedWorkloads:
+    """Where workloads stand: ``candidates`` by pool, ``entries`` of those in several queues, those ``out`` of all."""
+
+    candidates: dict[str, list[Candidate]]
+    entries: Entries = field(default_factory=dict)
+    out: dict[str, Out] = field(default_factory=dict)
+
+
+class _Most(dict[int, int]):
+    """By leaf the largest workload of one class that guarantees and ceilings of a pool could ever admit."""
+
+    def __init__(self, charges: Charges, *, reserved: bool) -> None:
+        super().__init__()
+        self._charges = charges
+        self._reserved = reserved
+
+    def __missing__(self, leaf: int) -> int:
+        most = self[leaf] = self._charges.most_ever(leaf, reserved=self._reserved)
+        return most
+
+
+class _PoolRequests(dict[int | None, PoolRequest]):
+    """By time limit what workloads take of a pool that request the same."""
+
+    def __init__(self, like: PoolRequest) -> None:
+        super().__init__()
+        self._like = like
+
+    def __missing__(self, limit_ms: int | None) -> PoolRequest:
+        if len(self) >= LIMITS_KEPT:
+            self.clear()
+        pool_request = self[limit_ms] = replace(self._like, time_limit_ms=limit_ms)
+        return pool_request
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolFit:
+    """What all workloads that ask the same have in common in one pool: ``milli`` is what their minimum of pods takes.
+
+    ``first`` are the requests where it is the first of the pools they could run in, else they are ``later``;
+    ``most``: of elastic ones, and of reserved ones. ``paused``: the pool if it is; ``resumed``: what would keep them
+    out then if it were not.
+    """
+
+    pool_id: str
+    milli: int
+    first: _PoolRequests
+    later: _PoolRequests
+    obstacle: Obstacle | None
+    charges: Charges
+    most: tuple[_Most, _Most]
+    paused: Pool | None = None
+    resumed: Obstacle | None = None
+
+
+class Eligibility:
+    """Tells workloads that stand in a queue from those that cannot start, in these pools, given in their order."""
+
+    def __init__(self, pools: Mapping[str, PoolView], tree: Tree, requests: PodRequests) -> None:
+        self._pools = pools
+        self._tree = tree
+        self._requests = requests
+        self._fits: dict[tuple[Hashable, ...], tuple[PoolFit, ...]] = {}
+        self._most = {
+            pool_id: (_Most(each.charges, reserved=False), _Most(each.charges, reserved=True))
+            for pool_id, each in pools.items()
+        }
+
+    def sort(self, workloads: Iterable[Workload], now: int) -> SortedWorkloads:
+        """Where each of these workloads stands."""
+        found = SortedWorkloads({pool_id: [] for pool_id in self._pools})
+        for workload in workloads:
+            reason = reasons.of_workload(workload, now)
+            if reason is not None:
+                found.out[workload.id] = (None, reason)
+                continue
+            leaf, fits = self._tree.leaf_of[workload.team], self._fits_of(workload)
+            candidacies = candidacies_in(workload, leaf, admitting(fits, workload, leaf))
+            for candidate in candidacies:
+                found.candidates[candidate.pool_request.pool].append(candidate)
+            if len(candidacies) > 1:
+                found.entries[workload.id] = candidacies
+            if not candidacies:
+                found.out[workload.id] = self._obstacle(workload, leaf, fits)
+        return found
+
+    def _fits_of(self, workload: Workload) -> tuple[PoolFit, ...]:
+        """What the pools it names say to it, in its order of preference."""
+        key = what_it_asks(workload)
+        found = self._fits.get(key)
+        if found is None:
+            request = self._requests.of(workload)
+            named = self._pools if workload.pools is None else dict.fromkeys(workload.pools)
+            pools = [self._pools[pool_id] for pool_id in named if pool_id in self._pools]
+            found = self._fits[key] = tuple(self._fit(each, request, workload) for each in pools)
+        return found
+
+    def _fit(self, setting: PoolView, request: PodRequest, workload: Workload) -> PoolFit:
+        """What pause and nodes of a pool say to it."""
+        pool, nodes, pods = setting.pool, setting.pool_nodes.in_service, workload.min_pods
+        paused = Obstacle(reasons.pool_paused(pool)) if pool.paused else None
+        of_its_nodes = of_nodes(setting.pool_nodes, request, pods)
+        pod = nodes.pod_milli(request)
+        wanted = min(workload.pods, nodes.most_together(request))
+        first = PoolRequest(pool.id, request, pod, pods, wanted, None)
+        later = replace(first, counts=False)
+        return PoolFit(
+            pool.id,
+            pods * pod,
+            _PoolRequests(first),
+            _PoolRequests(later),
+            paused or of_its_nodes,
+            setting.charges,
+            self._most[pool.id],
+            pool if paused else None,
+            of_its_nodes if paused else None,
+        )
+
+    def _obstacle(self, workload: Workload, leaf: int, fits: Sequence[PoolFit]) -> Out:
+        """What keeps it out of all pools: nodes, or guarantees and ceilings.
+
+        Of several pools' reasons the first that is not for the user to mend, else the one of the pool where it is
+        nearest to a place: the last by the order of the codes. That it is so in the others too is said besides.
+        """
+        obstacles: list[Out] = []
+        named = workload.pools is not None
+        for fit in fits:
+            obstacle = self._obstacle_in(fit, workload, leaf)
+            if obstacle is not None:
+                out = (fit.pool_id, obstacle.reason)
+                if obstacle.is_for_others:
+                    reason = obstacle.reason
+                    return fit.pool_id, reason if named or len(fits) < 2 else reasons.nowhere_else(reason)
+                obstacles.append(out)
+        pool, reason = max(
+            obstacles,
+            key=lambda out: CODES.index(out[1].code),
+            default=(None, reasons.no_pool(named=named)),
+        )
+        return pool, reasons.in_no_pool(reason, named=named) if len(obstacles) > 1 else reason
+
+    def _obstacle_in(self, fit: PoolFit, workload: Workload, leaf: int) -> Obstacle | None:
+        """What keeps it out of one pool: of a paused one the pause only where it could start if that were over."""
+        if fit.paused is None:
+            return self._obstacle_of(fit, fit.obstacle, workload, leaf)
+        found = self._obstacle_of(fit, fit.resumed, workload, leaf)
+        if found is None or found.back_milli is not None:
+            return fit.obstacle
+        return replace(found, reason=reasons.impossible_and_paused(found.reason, fit.paused))
+
+    def _obstacle_of(
+        self, fit: PoolFit, obstacle: Obstacle | None, workload: Workload, leaf: int
+    ) -> Obstacle | None:
+        """An obstacle or a limit; nodes that are out of service only where no limit would keep it out if they were
+        back."""
+        milli = fit.milli
+        if obstacle is not None:
+            if obstacle.back_milli is None:
+                return self._with_example(obstacle, fit, workload, leaf)
+            milli = obstacle.back_milli
+        pool = self._pools[fit.pool_id].pool
+        limit = of_quota(self._tree, fit.charges, leaf, workload, milli, pool=pool)
+        if limit is not None:
+            return Obstacle(limit)
+        return None if obstacle is None else self._with_example(obstacle, fit, workload, leaf)
+
+    def _with_example(self, obstacle: Obstacle, fit: PoolFit, workload: Workload, leaf: int) -> Obstacle:
+        """The obstacle with the first of its examples that guarantees and ceilings admit."""
+        if obstacle.examples is None:
+            return obstacle
+        most = fit.most[workload.reserved][leaf]
+        admitted = (each for each in obstacle.examples if each.pods * each.gpus * GPU_MILLI <= most)
+        return replace(obstacle, reason=reasons.in_smaller_pods(obstacle.reason, next(admitted, None)))
+
+
+def admitting(fits: Iterable[PoolFit], workload: Workload, leaf: int) -> list[PoolFit]:
+    """Those of some pools whose nodes, guarantees and ceilings could ever admit a workload."""
+    return [fit for fit in fits if fit.obstacle is None and fit.milli <= fit.most[workload.reserved][leaf]]
+
+
+def candidacies_in(workload: Workload, leaf: int, fits: Sequence[PoolFit]) -> Candidacies:
+    """A workload in each of the pools that could admit it; its demand counts in the first."""
+    limit_ms = workload.time_limit_ms
+    pool_requests = [(fit.later if at else fit.first)[limit_ms] for at, fit in enumerate(fits)]
+    found = tuple([Candidate(workload, leaf, pool_request) for pool_request in pool_requests])
+    for candidate in found:
+        candidate.several = len(found) > 1
+    return found
+
+
+def what_it_asks(workload: Workload) -> tuple[Hashable, ...]:
+    """All of a workload that decides where it could be placed; of what is asked most, numbers and words only."""
+    request, topology = workload.request, workload.topology
+    return (
+        request.milli if isinstance(request, Share) else request,
+        workload.cpu_milli,
+        workload.memory_mib,
+        workload.pods,
+        workload.min_pods,
+        topology.required,
+        topology.preferred,
+        workload.pools,
+        workload.gpu_types,
+        workload.node_selector,
+        workload.partition,
+        workload.tolerations,
+        workload.shares_with,
+    )
+
+
+ANYWHERE = Topology()
+NO_NODES: list[Node] = []
+
+
+class Admissibility:
+    """Tells why workloads can join no queue of these pools, whatever comes free. Indexed once for many questions."""
+
+    def __init__(
+        self,
+        pools: Sequence[Pool],
+        teams: Sequence[Team],
+        nodes: Collection[Node],
+        *,
+        like: Sequence[Workload],
+    ) -> None:
+        """Index the nodes by the labels, and where need be the topology, by which workloads like these choose."""
+        self._tree = Tree(sound_teams(teams, ()))
+        self._keys = frozenset(key for each in like for key, _ in each.node_selector)
+        self._topological = any(each.topology != ANYWHERE for each in like)
+        of_pool: dict[str, list[Node]] = {}
+        for node in nodes:
+            of_pool.setdefault(node.pool, []).append(node)
+        settings = {}
+        for pool in pools:
+            pool_nodes = PoolNodes(
+                pool, of_pool.get(pool.id, NO_NODES), sorted(self._keys), topological=self._topological
+            )
+            settings[pool.id] = PoolView(pool_nodes, Charges(Accounts.of(self._tree, pool.id)))
+        self._eligibility = Eligibility(settings, self._tree, PodRequests())
+
+    def knows(self, workload: Workload) -> bool:
+        """Whether its team is there, and nodes are indexed by what it chooses them by."""
+        chosen_by = {key for key, _ in workload.node_selector}
+        placed = self._topological or workload.topology == ANYWHERE
+        return placed and chosen_by <= self._keys and workload.team in self._tree.leaf_of
+
+    def obstacles(self, workloads: Sequence[Workload], now: int) -> dict[str, Out]:
+        """Why those of these that it knows can join no queue, by id."""
+        return self._eligibility.sort([each for each in workloads if self.knows(each)], now).out

@@ -1,0 +1,104 @@
+"""Pools and teams in numbers, after the plan (sections 2 and 3), and what an admin should know about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from scheduling.engine.model.plan import Finding, FindingCode, PoolFigures, TeamFigures
+from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus
+from scheduling.engine.model.snapshot import GPU_MILLI, Status
+from scheduling.engine.quota.tree import ROOT
+from scheduling.engine.reasons.outcome import PoolOutcome
+
+
+def pool_figures(cycle: PoolOutcome) -> PoolFigures:
+    """The pool after the plan."""
+    capacity = cycle.nodes.capacity_milli
+    return PoolFigures(
+        pool=cycle.pool.id,
+        capacity_milli=capacity,
+        in_use_milli=cycle.accounts.usage.used[ROOT],
+        free_milli=cycle.ledger.free_milli(),
+        oversubscribed=cycle.accounts.quotas.guarantee[ROOT] > capacity,
+        fragmentation=cycle.ledger.now.fragmentation(),
+    )
+
+
+def team_figures(cycle: PoolOutcome) -> Iterable[TeamFigures]:
+    """Every team in this pool, by id, its subtree included."""
+    for team, branch in sorted(cycle.tree.team_branch.items()):
+        ceiling = cycle.accounts.quotas.ceiling(branch)
+        yield TeamFigures(
+            team=team,
+            pool=cycle.pool.id,
+            guarantee_milli=cycle.accounts.quotas.guarantee[branch],
+            ceiling_milli=None if ceiling == UNLIMITED else ceiling,
+            in_use_milli=cycle.accounts.usage.used[branch],
+            reserved_in_use_milli=cycle.accounts.usage.reserved[branch],
+            demand_milli=cycle.demand[branch],
+            entitlement_milli=cycle.entitled[branch],
+        )
+
+
+def findings(cycle: PoolOutcome) -> Iterable[Finding]:
+    """What is legal but worth a warning: guarantees above capacity, use above a ceiling, several GPU types; and
+    devices of which too much is held."""
+    pool, capacity = cycle.pool, cycle.nodes.capacity_milli
+    guaranteed = cycle.accounts.quotas.guarantee[ROOT]
+    if guaranteed > capacity:
+        text = f"The pool {pool.name} guarantees {gpus(guaranteed)}, but has {in_gpus(capacity)}."
+        yield Finding(FindingCode.OVERSUBSCRIBED, pool.id, None, text)
+    for team, branch in sorted(cycle.tree.team_branch.items()):
+        used, maximum = cycle.accounts.usage.used[branch], cycle.accounts.quotas.maximum[branch]
+        limit = min(maximum, cycle.accounts.quotas.burst[branch] + cycle.accounts.usage.above[branch])
+        if used > limit:
+            name = cycle.tree.team_name(branch)
+            text = f"{name} has {gpus(used)} in the pool {pool.name}, but may have {in_gpus(limit)}."
+            yield Finding(FindingCode.ABOVE_CEILING, pool.id, team, text)
+    types = sorted(
+        {device.gpu_type for node in cycle.nodes.rows for device in node.devices if device.gpu_type}
+    )
+    if guaranteed and len(types) > 1:
+        text = f"The pool {pool.name} has {', '.join(types)}; a guarantee is a number of any of them."
+        yield Finding(FindingCode.MIXED_GPU_TYPES, pool.id, None, text)
+    yield from overcommitted(cycle)
+
+
+def overcommitted(cycle: PoolOutcome) -> Iterator[Finding]:
+    """A finding for each device that is held, or promised, beyond what it has, by node and index."""
+    nodes, ledger = cycle.nodes, cycle.ledger
+    short = [
+        rank for rank, node_free in enumerate(ledger.now.free) if node_free.gpu and min(node_free.gpu) < 0
+    ]
+    if not short:
+        return
+    promised = _promised(cycle)
+    for rank in short:
+        node = nodes.rows[rank]
+        for at, device in enumerate(node.devices):
+            most = 0 if device.foreign else device.share_milli
+            held = most - ledger.now.free[rank].gpu[at] - promised[rank, at]
+            milli = max(held, most - ledger.later.free[rank].gpu[at])
+            if milli > most:
+                has = "is used by others" if device.foreign else f"has {in_gpus(most)}"
+                lie = "lies" if milli == GPU_MILLI else "lie"
+                text = (
+                    f"On the device {device.index} of the node {node.name} {lie} {gpus(milli)}, but it {has}."
+                )
+                yield Finding(FindingCode.OVERCOMMITTED, cycle.pool.id, None, text)
+
+
+def _promised(cycle: PoolOutcome) -> Counter[tuple[int, int]]:
+    """What of each device is promised to those whose pods do not exist yet."""
+    found: Counter[tuple[int, int]] = Counter()
+    of_pool = ((each.workload, each.pods) for each in chain(cycle.not_running(), cycle.started.values()))
+    guests = ((guest, guest.placements) for guest in cycle.ledger.guests.values())
+    for workload, pods in chain(of_pool, guests):
+        if workload.status in (Status.QUEUED, Status.PENDING):
+            for pod in pods:
+                rank, picks = cycle.ledger.spot(pod) or (0, ())
+                for at, milli in picks:
+                    found[rank, at] += milli
+    return found
