@@ -1,7 +1,8 @@
-"""Hostile values in every place of every address: the path, what it asks for, bodies, forms, messages of sockets.
+"""Hostile values in every place of every address: the path, what it asks for, bodies, forms.
 
 No answer is a fault, each refusal of the API is a sentence, and what could be taken for something else is taken by no
-field but those that are named here. Agents' messages: `agentlink/tests/test_fuzz.py`.
+field but those that are named here. Messages of sockets: `test_socket_walk.py`; of agents:
+`agentlink/tests/test_fuzz.py`.
 """
 
 import copy
@@ -24,12 +25,10 @@ from django.urls import resolve
 from rig.answers import DOCUMENT, LOADER
 from tests.role_world import BODIES, URLS, World
 from tests.test_role_walk import walker
-from tests.test_socket_walk import code_of
-from tests.test_socket_walk import walker as walker_of_sockets
 from tests.walker import Walker
-from tests.ways_in import FULL, ROWS, SOCKETS, STREAMS, Cell, Needs, Row, Way
+from tests.ways_in import FULL, ROWS, STREAMS, Cell, Needs, Row, Way
 
-__all__ = ["walker", "walker_of_sockets"]
+__all__ = ["walker"]
 
 PARTS = 4
 MISLEADING = {
@@ -230,30 +229,3 @@ def contents(row: Row, body: dict[str, Any]) -> Iterator[tuple[dict[str, Any], s
         for kind, text in {**MISLEADING, **LONG}.items():
             form = "&".join(f"{key}={encoded(each)}" for key, each in {**body, name: text}.items())
             yield {"data": form, "content_type": "application/x-www-form-urlencoded"}, name, kind
-
-
-MESSAGES = [
-    "",
-    "x",
-    "\x00",
-    "true",
-    "[]",
-    '{"watch": true}',
-    '{"watch": [1]}',
-    '{"watch": ["\\ud800"]}',
-    '{"watch": ["queue:\\u0000"]}',
-    '{"watch": ["workload:\\ud800", "queue:\\ud800", "owner:\\u202e"]}',
-    '{"watch": [' + "9" * 4400 + "]}",
-    "[" * 100_000,
-    '{"type": "inventory", "generation": ' + "9" * 4400 + "}",
-    '{"type": "\\ud800"}',
-    '{"type": "inventory", "generation": 1, "nodes": [{"name": "n\\u0430"}]}',
-]
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda each: each[:40].encode("unicode_escape").decode())
-async def test_no_message_is_a_fault_of_a_socket(walker_of_sockets: Walker, message: str) -> None:
-    for path, needs in SOCKETS.items():
-        way = Way.SESSION if needs is Needs.SESSION else Way.AGENT
-        assert await code_of(path, walker_of_sockets.headers(Cell(FULL, way)), message) in {0, 4400, 4401}

@@ -119,3 +119,29 @@ def test_the_providers_door_takes_its_provider_s_token_alone(
     settings.IDENTITY_PROVIDERS = (PROVIDER.model_copy(update={"scim_token": "s" * 40}),)
     answer = world.answer(Client(), "GET", "scim", {"Authorization": f"Bearer {token}"})
     assert answer.status_code == status
+
+
+MESSAGES = [
+    "",
+    "x",
+    "\x00",
+    "true",
+    "[]",
+    '{"watch": true}',
+    '{"watch": [1]}',
+    '{"watch": ["\\ud800"]}',
+    '{"watch": ["queue:\\u0000"]}',
+    '{"watch": ["workload:\\ud800", "queue:\\ud800", "owner:\\u202e"]}',
+    '{"watch": [' + "9" * 4400 + "]}",
+    "[" * 100_000,
+    '{"type": "inventory", "generation": ' + "9" * 4400 + "}",
+    '{"type": "\\ud800"}',
+    '{"type": "inventory", "generation": 1, "nodes": [{"name": "n\\u0430"}]}',
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda each: each[:40].encode("unicode_escape").decode())
+async def test_no_message_is_a_fault_of_a_socket(walker: Walker, message: str) -> None:
+    for path, needs in SOCKETS.items():
+        way = Way.SESSION if needs is Needs.SESSION else Way.AGENT
+        assert await code_of(path, walker.headers(Cell(FULL, way)), message) in {0, 4400, 4401}
