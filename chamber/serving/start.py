@@ -115,6 +115,7 @@ def load_pages() -> None:
 
     with without_collecting():
         import_module(settings.ROOT_URLCONF)
+        import_module("chamber.scim.views").load()
 
 
 def listen(host: str, port: int) -> socket.socket:
