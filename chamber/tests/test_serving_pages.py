@@ -39,12 +39,24 @@ def test_all_pages_are_loaded_before_a_part_serves(
     assert (done.exit_code, loaded) == (0, [True]), done.output
 
 
-def test_the_pages_load_no_models_of_scim() -> None:
-    script = "import django, sys; django.setup(); import chamber.urls; print('scim2_models' in sys.modules)"
+SCRIPT = """
+import gc, sys
+gc.callbacks.append(lambda phase, info: walks.append(info["generation"]) if phase == "start" else None)
+walks = []
+from chamber.serving import start
+walks.clear()
+start.load()
+walked, kept = walks.count(2), gc.get_freeze_count()
+import chamber.urls
+print("scim2_models" in sys.modules, walked, kept > 100_000, gc.isenabled())
+"""
+
+
+def test_a_process_loads_no_models_of_scim_and_walks_over_nothing_of_what_it_loads() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "False\n"
+    assert done.stdout == "False 0 True True\n"
 
 
 @pytest.mark.parametrize("token", ["", "a-token-that-an-operator-made-0123456789"])
