@@ -6,6 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from chamber import live, sessions
 from chamber.collecting import keep_what_is_loaded, without_collecting
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
-from rig import answers, kubernetes, namespaces, servers, spreading
+from rig import answers, kubernetes, migrated, namespaces, servers, spreading
 from scheduling.explain import silence, submission
 from teams import sight, sign_in
 from workloads import known
@@ -175,16 +176,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def control_plane(run_folder: Path) -> Iterator[Path]:
     """Give the kubeconfig of a real Kubernetes: CHAMBER_TEST_KUBECONFIG's, else of one that the whole run shares."""
     given = os.environ.get("CHAMBER_TEST_KUBECONFIG")
     if given:
         yield Path(given)
         return
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # that of the whole run
-    with kubernetes.shared(folder / "kube") as kubeconfig:
+    with kubernetes.shared(run_folder / "kube") as kubeconfig:
         yield kubeconfig
 
 
@@ -280,6 +278,28 @@ def _answers_are_as_the_document_says() -> Iterator[None]:
     """Whatever a test is about: what the API answers it is what docs/openapi.yaml says."""
     with answers.held_against(functools.cache(answers.Document)):
         yield
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that all processes of a run share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None,  # noqa: ARG001
+    run_folder: Path,
+) -> Iterator[None]:
+    """Of several processes only one migrates, the others copy. What SQLite has beside its file goes with it."""
+    with ExitStack() as stack:
+        if connection.vendor == "sqlite" and "PYTEST_XDIST_WORKER" in os.environ:
+            stack.enter_context(migrated.copied(connection, run_folder / "migrated"))
+        yield
+    if connection.vendor == "sqlite":
+        for beside in ("-wal", "-shm"):
+            Path(f"{settings.DATABASES['default']['TEST']['NAME']}{beside}").unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")
