@@ -18,10 +18,10 @@ import pytest
 from rig import migrated
 from rig.deployment import TRUST
 from tests import shared
-from tests.deployment_fixtures import mended, team
+from tests.deployment_fixtures import first_team, mended, second_team, team
 from tests.waiting import until
 
-__all__ = ["mended", "team"]
+__all__ = ["first_team", "mended", "second_team", "team"]
 
 CHAMBER = [sys.executable, "-m", "chamber.cli"]
 START_SECONDS = 180
