@@ -23,7 +23,7 @@ from chamber import live, sessions
 from chamber.collecting import keep_what_is_loaded, without_collecting
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
-from rig import answers, kubernetes, migrated, namespaces, servers, spreading
+from rig import answers, emptying, kubernetes, migrated, namespaces, servers, spreading
 from scheduling.explain import silence, submission
 from teams import sight, sign_in
 from workloads import known
@@ -316,27 +316,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _append_only_tables_are_emptied_between_tests() -> Iterator[None]:
-    """On SQLite, triggers refuse to empty the tables of events: they are set aside while a test's rows are removed.
-
-    PostgreSQL empties tables by TRUNCATE, which rows' triggers do not see.
-    """
-    if connection.vendor != "sqlite":
+def _tables_are_emptied_quickly() -> Iterator[None]:
+    """After a test that has committed; with the append-only tables, which triggers refuse to empty."""
+    with emptying.quickly(connection):
         yield
-        return
-    operations = type(connection.ops)
-    flush = operations.execute_sql_flush
-
-    def without_triggers(self: Any, sql_list: list[str]) -> None:
-        with self.connection.cursor() as cursor:
-            cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-            triggers = cursor.fetchall()
-            for name, _ in triggers:
-                cursor.execute(f"DROP TRIGGER {name}")
-            flush(self, sql_list)
-            for _, sql in triggers:
-                cursor.execute(sql)
-
-    operations.execute_sql_flush = without_triggers  # type: ignore[method-assign,assignment]
-    yield
-    operations.execute_sql_flush = flush  # type: ignore[method-assign]
