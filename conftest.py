@@ -17,6 +17,7 @@ import pytest
 from django.conf import settings
 from django.core.cache import caches
 from django.db import connection
+from pytest_django import DjangoDbBlocker
 from xdist.remote import Producer
 
 from chamber import live, sessions
@@ -291,11 +292,13 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None,  # noqa: ARG001
     run_folder: Path,
+    django_db_blocker: DjangoDbBlocker,
 ) -> Iterator[None]:
     """Of several processes only one migrates, the others copy. What SQLite has beside its file goes with it."""
     with ExitStack() as stack:
-        if connection.vendor == "sqlite" and "PYTEST_XDIST_WORKER" in os.environ:
-            stack.enter_context(migrated.copied(connection, run_folder / "migrated"))
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            folder = run_folder / "migrated"
+            stack.enter_context(migrated.copied(connection, folder, django_db_blocker.unblock))
         yield
     if connection.vendor == "sqlite":
         for beside in ("-wal", "-shm"):

@@ -8,8 +8,8 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +58,45 @@ def _migrate(folder: Path) -> None:
 
 
 @contextmanager
-def copied(connection: Any, folder: Path) -> Iterator[None]:
-    """Inside the block, Django's test database begins as a copy, which `migrate` finds complete."""
+def copied(
+    connection: Any, folder: Path, allowed: Callable[[], AbstractContextManager[None]]
+) -> Iterator[None]:
+    """Inside the block, Django's test database begins as a copy, which `migrate` finds complete.
+
+    `allowed`: within it the database may be used at the end of the block.
+    """
     creation = connection.creation
     create = creation.create_test_db
+    made: list[str] = []
 
-    def from_copy(**options: Any) -> Any:
+    def of_sqlite(**options: Any) -> Any:
         copy_of(folder, Path(connection.settings_dict["TEST"]["NAME"]))
         return create(**{**options, "keepdb": True})
 
-    creation.create_test_db = from_copy
+    def of_postgresql(**options: Any) -> Any:
+        template = folder / "template"
+        with _turn(folder):
+            if template.exists():
+                connection.settings_dict["TEST"]["TEMPLATE"] = template.read_text()
+                return create(**options)
+            name = create(**options)
+            creation.clone_test_db("migrated", verbosity=0, autoclobber=True)
+            made.append(creation.get_test_db_clone_settings("migrated")["NAME"])
+            template.write_text(made[0])
+            return name
+
+    creation.create_test_db = of_sqlite if connection.vendor == "sqlite" else of_postgresql
     try:
         yield
     finally:
         creation.create_test_db = create
+        for name in made:
+            with _turn(folder), allowed():
+                (folder / "template").unlink()
+                _drop(connection, name)
+
+
+def _drop(connection: Any, name: str) -> None:
+    """Drop what the copies were made of: it is nobody's test database, whose end Django sees to."""
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {connection.ops.quote_name(name)}")
