@@ -37,7 +37,7 @@ PARTS: dict[str, Callable[[], object]] = {
     "promtool": lambda: shutil.which("promtool"),
     "kube": lambda: os.environ.get("CHAMBER_TEST_KUBECONFIG") or kubernetes.programs(),
 }
-CORE_MINUTES = 18
+CORE_MINUTES = 26
 """What all tests take of a core, with every part there."""
 PATIENCE_SECONDS = 60.0
 MOST_IN_USE = 3
