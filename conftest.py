@@ -6,6 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ import pytest
 from django.conf import settings
 from django.core.cache import caches
 from django.db import connection
+from pytest_django import DjangoDbBlocker
 from xdist.remote import Producer
 
 from chamber import live, sessions
 from chamber.collecting import keep_what_is_loaded, without_collecting
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
-from rig import answers, kubernetes, namespaces, servers, spreading
+from rig import answers, emptying, kubernetes, migrated, namespaces, servers, spreading
 from scheduling.explain import silence, submission
 from teams import sight, sign_in
 from workloads import known
@@ -35,7 +37,7 @@ PARTS: dict[str, Callable[[], object]] = {
     "promtool": lambda: shutil.which("promtool"),
     "kube": lambda: os.environ.get("CHAMBER_TEST_KUBECONFIG") or kubernetes.programs(),
 }
-CORE_MINUTES = 18
+CORE_MINUTES = 26
 """What all tests take of a core, with every part there."""
 PATIENCE_SECONDS = 60.0
 MOST_IN_USE = 3
@@ -175,16 +177,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def control_plane(run_folder: Path) -> Iterator[Path]:
     """Give the kubeconfig of a real Kubernetes: CHAMBER_TEST_KUBECONFIG's, else of one that the whole run shares."""
     given = os.environ.get("CHAMBER_TEST_KUBECONFIG")
     if given:
         yield Path(given)
         return
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent  # that of the whole run
-    with kubernetes.shared(folder / "kube") as kubeconfig:
+    with kubernetes.shared(run_folder / "kube") as kubeconfig:
         yield kubeconfig
 
 
@@ -283,6 +282,30 @@ def _answers_are_as_the_document_says() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that all processes of a run share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None,  # noqa: ARG001
+    run_folder: Path,
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[None]:
+    """Of several processes only one migrates, the others copy. What SQLite has beside its file goes with it."""
+    with ExitStack() as stack:
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            folder = run_folder / "migrated"
+            stack.enter_context(migrated.copied(connection, folder, django_db_blocker.unblock))
+        yield
+    if connection.vendor == "sqlite":
+        for beside in ("-wal", "-shm"):
+            Path(f"{settings.DATABASES['default']['TEST']['NAME']}{beside}").unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:  # noqa: ARG001
     """Before a database of PostgreSQL is dropped, end what threads of event loops have left connected to it."""
     yield
@@ -296,27 +319,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _append_only_tables_are_emptied_between_tests() -> Iterator[None]:
-    """On SQLite, triggers refuse to empty the tables of events: they are set aside while a test's rows are removed.
-
-    PostgreSQL empties tables by TRUNCATE, which rows' triggers do not see.
-    """
-    if connection.vendor != "sqlite":
+def _tables_are_emptied_quickly() -> Iterator[None]:
+    """After a test that has committed; with the append-only tables, which triggers refuse to empty."""
+    with emptying.quickly(connection):
         yield
-        return
-    operations = type(connection.ops)
-    flush = operations.execute_sql_flush
-
-    def without_triggers(self: Any, sql_list: list[str]) -> None:
-        with self.connection.cursor() as cursor:
-            cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-            triggers = cursor.fetchall()
-            for name, _ in triggers:
-                cursor.execute(f"DROP TRIGGER {name}")
-            flush(self, sql_list)
-            for _, sql in triggers:
-                cursor.execute(sql)
-
-    operations.execute_sql_flush = without_triggers  # type: ignore[method-assign,assignment]
-    yield
-    operations.execute_sql_flush = flush  # type: ignore[method-assign]

@@ -12,9 +12,14 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     import pytest
 
+DEPLOYMENT_THAT_STOPS = "the deployment that stops"
+"""All that needs a deployment takes one process longer than all else takes the others: these files have another one."""
 TOGETHER = {
     "tests/test_deployment_doctor.py": "",  # has a deployment of its own
     "tests/test_deployment_sentinel.py": "",  # likewise
+    "tests/test_deployment.py": DEPLOYMENT_THAT_STOPS,
+    "tests/test_deployment_outages.py": DEPLOYMENT_THAT_STOPS,
+    "tests/test_deployment_stopping.py": DEPLOYMENT_THAT_STOPS,
     "tests/test_deployment": "the deployment",
     "tests/test_documented_commands.py": "the deployment",
     "tests/test_compose_file.py": "the deployment",

@@ -15,12 +15,13 @@ from typing import Any
 import httpx
 import pytest
 
+from rig import migrated
 from rig.deployment import TRUST
 from tests import shared
-from tests.deployment_fixtures import mended, team
+from tests.deployment_fixtures import first_team, mended, second_team, team
 from tests.waiting import until
 
-__all__ = ["mended", "team"]
+__all__ = ["first_team", "mended", "second_team", "team"]
 
 CHAMBER = [sys.executable, "-m", "chamber.cli"]
 START_SECONDS = 180
@@ -97,6 +98,13 @@ def start_demo(data: Path, *options: str, port: int | None = None) -> Demo:
     return Demo(process, f"http://127.0.0.1:{port}", data, log, passwords)
 
 
+def migrated_folder(data: Path, run_folder: Path) -> Path:
+    """Make a data folder whose database has all migrations: the first start of a server has tests of its own."""
+    data.mkdir()
+    migrated.copy_of(run_folder / "migrated", data / migrated.FILE)
+    return data
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """End the deployment and the demo with the last test that wants them."""
@@ -112,9 +120,10 @@ def _demonstrated(folder: Path) -> Iterator[Demo]:
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Demo]:
+def demo(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config, run_folder: Path
+) -> Iterator[Demo]:
     """A demo without the stream of workloads: what the tests submit is all there is."""
-    with shared.until_the_last(
-        pytestconfig, _demonstrated(tmp_path_factory.mktemp("demo") / "data")
-    ) as running:
+    data = tmp_path_factory.mktemp("demo") / "data"
+    with shared.until_the_last(pytestconfig, _demonstrated(migrated_folder(data, run_folder))) as running:
         yield running

@@ -18,6 +18,7 @@ import redis
 
 from rig import deployment, servers
 from rig.deployment import Deployment, Service
+from rig.spreading import DEPLOYMENT_THAT_STOPS, unit_of
 from tests import shared
 from tests.waiting import until
 
@@ -35,13 +36,25 @@ def deployed() -> Iterator[Deployment]:
 
 
 @pytest.fixture(scope="session")
-def team(pytestconfig: pytest.Config) -> Iterator[Deployment]:
-    """The one deployment of all tests that need one; who stops a part of it starts it again (see `mended`).
-
-    It ends with the last of them in this process (`shared.until_the_last`).
-    """
+def first_team(pytestconfig: pytest.Config) -> Iterator[Deployment]:
+    """The deployment of most tests that need one; it ends with the last of them in this process."""
     with shared.until_the_last(pytestconfig, deployed()) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def second_team(pytestconfig: pytest.Config) -> Iterator[Deployment]:
+    """One more, for the tests that stop all of it, which another process may run."""
+    with shared.until_the_last(pytestconfig, deployed()) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def team(request: pytest.FixtureRequest) -> Deployment:
+    """The deployment that the file shares with others; who stops a part of it starts it again (see `mended`)."""
+    stops = unit_of(request.node.nodeid) == DEPLOYMENT_THAT_STOPS
+    given: Deployment = request.getfixturevalue("second_team" if stops else "first_team")
+    return given
 
 
 def submit(team: Deployment, **body: Any) -> str:

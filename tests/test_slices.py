@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.conftest import CHAMBER, Demo, start_demo
+from tests.conftest import CHAMBER, Demo, migrated_folder, start_demo
 from tests.test_browser import Visitor, browser
 from tests.test_demo import status_of, submit
 from tests.waiting import until
@@ -26,10 +26,10 @@ SLICES = [
 
 
 @pytest.fixture(scope="module")
-def sliced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+def sliced(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Iterator[Demo]:
     """A demo whose main pool has nine slices of GPUs in a fourth cluster, beside 100 GPUs in two others."""
     folder = tmp_path_factory.mktemp("sliced")
-    demo = start_demo(folder / "data", "--no-stream")
+    demo = start_demo(migrated_folder(folder / "data", run_folder), "--no-stream")
     agent: subprocess.Popen[bytes] | None = None
     try:
         with demo.api("olga") as api:

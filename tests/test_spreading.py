@@ -19,11 +19,13 @@ def test_a_file_stays_together() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "together"),
     [
-        ("tests/test_deployment.py", "tests/test_deployment_proxy.py", True),
+        ("tests/test_deployment_logs.py", "tests/test_deployment_proxy.py", True),
+        ("tests/test_deployment.py", "tests/test_deployment_stopping.py", True),
+        ("tests/test_deployment.py", "tests/test_deployment_proxy.py", False),
         ("tests/test_demo.py", "tests/test_browser.py", True),
         ("tests/test_demo.py", "tests/test_deployment.py", False),
         ("tests/test_deployment.py", "tests/test_deployment_doctor.py", False),
-        ("tests/test_deployment.py", "tests/test_documented_commands.py", True),
+        ("tests/test_deployment_logs.py", "tests/test_documented_commands.py", True),
         ("tests/test_deployment_doctor.py", "tests/test_chart.py", False),
     ],
 )
@@ -40,7 +42,7 @@ def test_what_takes_long_begins_first_and_the_rest_stays_as_it_is() -> None:
 
 def test_what_files_share_ends_with_the_last_test_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     config: Any = SimpleNamespace(stash=pytest.Stash())
-    names = ("test_deployment.py", "test_deployment_logs.py", "test_image.py")
+    names = ("test_deployment_backup.py", "test_deployment_logs.py", "test_image.py")
     first, second, other = (
         cast("pytest.Item", SimpleNamespace(nodeid=f"tests/{name}::test", config=config)) for name in names
     )

@@ -122,7 +122,10 @@ def _configure(folder: Path, host: str, port: int) -> None:
     os.environ["CHAMBER_DEMO_URL"] = f"http://{named}:{port}"
     import django
 
-    django.setup()
+    from chamber.collecting import without_collecting
+
+    with without_collecting():
+        django.setup()
 
 
 def _refuse_open(host: str) -> None:

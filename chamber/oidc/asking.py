@@ -4,6 +4,8 @@ import json
 import ssl
 import time
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -70,7 +72,20 @@ class BoundedSession(requests.Session):
 
 class _Trusting(HTTPAdapter):
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs, ssl_context=ssl.create_default_context())
+        super().init_poolmanager(*args, **kwargs, ssl_context=_trust(_authorities()))
+
+
+def _authorities() -> tuple[tuple[str, int], ...]:
+    """Return where the authorities are that are trusted, and when each place was changed last, in ns."""
+    found = ssl.get_default_verify_paths()
+    places = [place for place in (found.cafile, found.capath) if place]
+    return tuple((place, Path(place).stat().st_mtime_ns) for place in places)
+
+
+@lru_cache(maxsize=1)
+def _trust(_: tuple[tuple[str, int], ...]) -> ssl.SSLContext:
+    """Return what trusts them; they are read again only where they were changed, which takes longer than asking."""
+    return ssl.create_default_context()
 
 
 def discovery_of(provider: Provider, *, fresh: bool = False) -> Discovery:

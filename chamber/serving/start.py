@@ -4,6 +4,7 @@ What only an operator can put right (a missing secret, a URL that is none) ends 
 by itself (a server that is away, migrations under way) is said once, and the process goes on.
 """
 
+import gc
 import logging
 import os
 import socket
@@ -97,14 +98,18 @@ def opened(host: str) -> str:
 
 
 def load() -> None:
-    """Load Django; raise `CannotStart` where the settings cannot be used."""
+    """Load Django, without walks of the garbage collector over what stays; raise `CannotStart` where the settings
+    cannot be used.
+    """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chamber.settings")
-    import django
-
     try:
-        django.setup()
+        with without_collecting():
+            import django
+
+            django.setup()
     except SystemExit as stop:
         raise CannotStart(str(stop), Exit.USAGE) from stop
+    gc.freeze()
 
 
 def load_pages() -> None:
@@ -115,6 +120,7 @@ def load_pages() -> None:
 
     with without_collecting():
         import_module(settings.ROOT_URLCONF)
+        import_module("chamber.scim.views").load()
 
 
 def listen(host: str, port: int) -> socket.socket:

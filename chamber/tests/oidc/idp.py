@@ -7,13 +7,16 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from io import BytesIO
 from typing import Any
+from unittest import mock
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import jwt
 import oidc_provider_mock
+from authlib.jose import RSAKey
 from cryptography.hazmat.primitives.asymmetric import rsa
 from django.test import Client
 from jwt.algorithms import RSAAlgorithm
@@ -21,9 +24,22 @@ from werkzeug.serving import make_server
 from werkzeug.test import run_wsgi_app
 
 from chamber.oidc.providers import Provider
+from rig.deployment import TRUST
 
 CLIENT = "chamber"
 Claims = dict[str, Any]
+
+
+@cache
+def _usual_key() -> "Key":
+    """Return the key of every provider, as long as a test gives it no other: making one takes longer than a test."""
+    return Key("one")
+
+
+@cache
+def _key_of_the_mock() -> Any:
+    """Return the mock's own key, which nobody sees: the layer signs anew what the mock has signed."""
+    return RSAKey.generate_key(is_private=True)
 
 
 class Key:
@@ -47,8 +63,10 @@ class Idp:
     """The provider. What a test sets: `claims` changes those of each ID token, `discovery` what it says of itself."""
 
     def __init__(self) -> None:
-        self._app = oidc_provider_mock.app()
-        self.key = self.published = Key("one")
+        key = _key_of_the_mock()
+        with mock.patch.object(RSAKey, "generate_key", return_value=key):
+            self._app = oidc_provider_mock.app()
+        self.key = self.published = _usual_key()
         self.claims: Callable[[Claims], Claims] = lambda claims: claims
         self.discovery: dict[str, Any] = {}
         self.asked: list[tuple[str, dict[str, list[str]]]] = []
@@ -84,11 +102,11 @@ class Idp:
 
     def person(self, sub: str, **claims: Any) -> None:
         """Have somebody be known there, with these claims."""
-        httpx.put(f"{self.url}/users/{sub}", json=claims).raise_for_status()
+        httpx.put(f"{self.url}/users/{sub}", json=claims, verify=TRUST).raise_for_status()
 
     def revoke(self, sub: str) -> None:
         """Have all tokens of somebody be of no use."""
-        httpx.post(f"{self.url}/users/{sub}/revoke-tokens").raise_for_status()
+        httpx.post(f"{self.url}/users/{sub}/revoke-tokens", verify=TRUST).raise_for_status()
 
     def provider(self, **more: Any) -> Provider:
         """Return it as an operator configures it."""
@@ -97,7 +115,7 @@ class Idp:
 
     def sent_back(self, url: str, sub: str) -> str:
         """Sign in there as somebody; return where the browser is sent back to, below this server's root."""
-        answer = httpx.post(url, data={"sub": sub})
+        answer = httpx.post(url, data={"sub": sub}, verify=TRUST)
         assert answer.status_code == 302, answer.text
         back = urlsplit(answer.headers["Location"])
         return f"{back.path}?{back.query}"
