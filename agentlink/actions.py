@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agentlink import bindings
-from agentlink.models import AgentToken, Assignment, Backend, Cluster
+from agentlink.models import AgentToken, Assignment, BackendKind, Cluster
 from agentlink.querysets import DISCONNECTED_AFTER
 from chamber import live
 from chamber.errors import Conflict, NotAllowed, NotVisible, Refusal
@@ -37,7 +37,7 @@ class NewToken:
 
 
 def create_cluster(
-    *, by: Actor, name: str, backend: Backend = Backend.NATIVE, pools: Collection[Pool] | None = None
+    *, by: Actor, name: str, backend: BackendKind = BackendKind.NATIVE, pools: Collection[Pool] | None = None
 ) -> NewToken:
     """Add a cluster that may serve these pools, and the first token of its agent.
 

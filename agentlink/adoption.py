@@ -34,7 +34,7 @@ from workloads import lifecycle
 from workloads.models import EndReason as AttemptEnd
 from workloads.models import Status, Workload
 from workloads.models.workload import OPEN
-from workloads.reasons import PASSING, REFUSAL_STEPS, REFUSED, EndReason, for_job
+from workloads.reasons import PASSING, REFUSAL_STEPS, REFUSED, WorkloadEnd, for_job
 from workloads.requests import SubmissionRequest
 from workloads.submission import submit
 
@@ -159,7 +159,7 @@ def _why_ended(row: AdoptedJob) -> str:
 
 def _cancel(row: AdoptedJob, code: str, what: str, *, by: Actor, message: str = "") -> None:
     """Cancel the workload of a Job, for what became of this, or in the agent's words where it says it all."""
-    why = EndReason(
+    why = WorkloadEnd(
         code,
         message or f"Its Job {row.namespace}/{row.name} {what}.",
         kind="ended",
@@ -236,7 +236,7 @@ def _note(row: AdoptedJob, job: DiscoveredJob) -> str:
     return f"{row.note} {told}".strip()[:MOST_OF_NOTE]
 
 
-def bounds(refused: Mapping[UUID, EndReason]) -> dict[UUID, int]:
+def bounds(refused: Mapping[UUID, WorkloadEnd]) -> dict[UUID, int]:
     """Return, of attempts that their cluster refused, by whose Jobs only people can have it take them, after how many
     refusals in a row they are held (1 query, none without any).
     """
@@ -247,7 +247,7 @@ def bounds(refused: Mapping[UUID, EndReason]) -> dict[UUID, int]:
     return dict.fromkeys(adopted.values_list("workload__attempts", flat=True), MOST_TRIES)
 
 
-def advised(reason: EndReason) -> EndReason:
+def advised(reason: WorkloadEnd) -> WorkloadEnd:
     """Return the reason of a refusal with what the people of an adopted Job can do about it."""
     if reason.code not in REFUSAL_STEPS:
         return replace(reason, next_step="Mend what the message names.")

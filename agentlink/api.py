@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from agentlink import actions, bindings, maps, removal
-from agentlink.models import AgentToken, Backend, Cluster, Device, Node
+from agentlink.models import AgentToken, BackendKind, Cluster, Device, Node
 from chamber.api_document import in_query
 from chamber.errors import one_of
 from chamber.rest import NewestFirst
@@ -98,8 +98,8 @@ class NewClusterSerializer(StrictSerializer):
 
     name = serializers.CharField(max_length=60)
     backend = serializers.ChoiceField(
-        choices=Backend.choices,
-        default=Backend.NATIVE,
+        choices=BackendKind.choices,
+        default=BackendKind.NATIVE,
         help_text="How workloads run there: by Kubernetes Jobs (native), or played (simulated).",
     )
     pools = serializers.ListField(
@@ -229,7 +229,7 @@ class ClusterList(generics.ListAPIView[Cluster]):
         made = actions.create_cluster(
             by=_actor(request),
             name=values["name"],
-            backend=Backend(values["backend"]),
+            backend=BackendKind(values["backend"]),
             pools=None if values.get("pools") is None else [_pool(request, slug) for slug in values["pools"]],
         )
         return Response(NewTokenSerializer(made).data, status=201)
@@ -293,7 +293,7 @@ class TokenList(APIView):
         return Response(NewTokenSerializer(made).data, status=201)
 
 
-class TokenDetail(APIView):
+class AgentTokenDetail(APIView):
     """One token of a cluster's agent."""
 
     @extend_schema(responses={204: None})

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from agentlink import api, api_spaces
-from agentlink.api_use import Usage, WorkloadUsage
+from agentlink.api_use import UseView, WorkloadUsage
 from agentlink.logs.api import Logs
 
 urlpatterns = [
@@ -18,9 +18,13 @@ urlpatterns = [
     ),
     path("clusters/<slug:name>/pools/<slug:slug>/", api.ClusterPool.as_view(), name="api-cluster-pool"),
     path("clusters/<slug:name>/tokens/", api.TokenList.as_view(), name="api-cluster-tokens"),
-    path("clusters/<slug:name>/tokens/<uuid:token_id>/", api.TokenDetail.as_view(), name="api-cluster-token"),
+    path(
+        "clusters/<slug:name>/tokens/<uuid:token_id>/",
+        api.AgentTokenDetail.as_view(),
+        name="api-cluster-token",
+    ),
     path("workloads/<slug:slug>/logs/", Logs.as_view(), name="api-workload-logs"),
     path("workloads/<slug:slug>/usage/", WorkloadUsage.as_view(), name="api-workload-usage"),
-    path("usage/", Usage.as_view(), name="api-usage"),
+    path("usage/", UseView.as_view(), name="api-usage"),
     path("nodes/", api.NodeList.as_view(), name="api-nodes"),
 ]

@@ -78,7 +78,7 @@ class HolderShape(serializers.Serializer[Any]):
         return dict(UseNowShape(use).data) if known else None
 
 
-class Usage(APIView):
+class UseView(APIView):
     """Who holds GPUs, and what they make of them."""
 
     @extend_schema(

@@ -68,7 +68,7 @@ def assign_many(items: Sequence[NewAssignment]) -> set[UUID]:
     # Of a workload's first attempt there is nothing to ask: most are.
     again = Attempt.objects.filter(pk__in=[item.attempt_id for item in items], number__gt=1).order_by()
     followed = set(again.filter(Exists(_earlier())).values_list("pk", flat=True))
-    room = _Room(share[1] for item in items for share in item.placements)
+    room = _DevicesLeft(share[1] for item in items for share in item.placements)
     free = {
         item.attempt_id for item in items if item.attempt_id not in followed and room.take(item.placements)
     }
@@ -164,7 +164,7 @@ def let_go_waiting(cluster_id: UUID, *, at: datetime) -> set[UUID]:
         "attempt", "pod_index", "device", "share_milli"
     ):
         promised[attempt_id].append((pod_index, device_id, share))
-    room = _Room(share[1] for shares in promised.values() for share in shares)
+    room = _DevicesLeft(share[1] for shares in promised.values() for share in shares)
     free = [attempt_id for attempt_id, shares in promised.items() if room.take(shares)]
     if not free:
         return set()
@@ -292,7 +292,7 @@ def _announce(cluster_ids: Iterable[UUID]) -> None:
     live.announce("pools", *(f"link:{cluster_id}" for cluster_id in cluster_ids))
 
 
-class _Room:
+class _DevicesLeft:
     """What is left of devices, as the counters say, less what was taken from here."""
 
     def __init__(self, device_ids: Iterable[UUID]) -> None:

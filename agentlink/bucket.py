@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-class Bucket:
+class TokenBucket:
     """Fills by `a_second` up to `at_once`; what is taken beyond that is owed."""
 
     def __init__(

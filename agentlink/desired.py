@@ -18,7 +18,7 @@ from django.utils import timezone
 from agentlink import protocol
 from agentlink.assignments import LINK
 from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Hold, Placement
-from agentlink.protocol import Adopted, AssignedPod, Desired, DeviceShare, StopOrder
+from agentlink.protocol import Adopted, AssignedPod, AssignedShare, Desired, StopOrder
 from chamber.collecting import without_collecting
 from workloads import lifecycle, reasons
 from workloads.models.workload import RESERVED_FROM
@@ -125,7 +125,7 @@ def _messages(rows: list[_Row], *, connection: UUID, generation: int, base: int 
     wanted = [row for row in rows if row.wanted]
     pods = _pods([row.attempt_id for row in wanted])
     spaces = _Spaces(wanted)
-    told: list[protocol.Assignment] = []
+    told: list[protocol.DesiredAttempt] = []
     untold: dict[UUID, str] = {}
     for row in wanted:
         try:
@@ -169,13 +169,13 @@ def _refuse(cluster_id: UUID, untold: dict[UUID, str]) -> None:
 
 def _pods(attempt_ids: list[UUID]) -> dict[UUID, tuple[AssignedPod, ...]]:
     """Return where the pods of these attempts lie, in the order of their indexes."""
-    shares: dict[UUID, dict[RowKey, list[DeviceShare]]] = defaultdict(lambda: defaultdict(list))
+    shares: dict[UUID, dict[RowKey, list[AssignedShare]]] = defaultdict(lambda: defaultdict(list))
     rows = Placement.objects.filter(attempt__in=attempt_ids, hold__in=HELD).order_by(
         "pod_index", "device__index"
     )
     fields = ("attempt", "pod_index", "device__node__name", "device__index", "share_milli")
     for attempt_id, pod_index, node, index, share in rows.values_list(*fields):
-        shares[attempt_id][pod_index, node].append(DeviceShare(index=index, share_milli=share))
+        shares[attempt_id][pod_index, node].append(AssignedShare(index=index, share_milli=share))
     return defaultdict(
         tuple,
         {
@@ -216,9 +216,9 @@ class _Spaces:
         return namespace if row.placed_at >= since else ""
 
 
-def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> protocol.Assignment:
+def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> protocol.DesiredAttempt:
     """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol."""
-    assignment = protocol.Assignment(
+    assignment = protocol.DesiredAttempt(
         name=row.name,
         owner=row.owner,
         job_class=row.job_class,

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from django import forms
 
-from agentlink.models import Backend
+from agentlink.models import BackendKind
 from chamber.forms import Form
 from teams.fields import LongSelect
 from teams.models import Pool
@@ -19,8 +19,8 @@ class ClusterForm(Form):
         help_text="Small letters, digits and hyphens; it names the cluster everywhere from now on.",
     )
     backend = forms.ChoiceField(
-        choices=Backend.choices,
-        initial=Backend.NATIVE,
+        choices=BackendKind.choices,
+        initial=BackendKind.NATIVE,
         help_text="Simulated: an agent that plays pods with timers, to try things out.",
     )
     pools = forms.MultipleChoiceField(

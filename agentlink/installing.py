@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from agentlink.models import Backend, Cluster
+from agentlink.models import BackendKind, Cluster
 
 RELEASE = "chamber-agent"
 """As what the commands install the chart, and where: not the server's name, should that be in the same cluster."""
@@ -22,7 +22,7 @@ def commands(cluster: Cluster, *, server: str) -> str:
     running agent takes it up. Where `CHAMBER_CA` names an authority to this server, they give it to the agent.
     """
     authority = os.environ.get("CHAMBER_CA", "") if server.startswith("https:") else ""
-    if cluster.backend == Backend.SIMULATED:
+    if cluster.backend == BackendKind.SIMULATED:
         trust = f"CHAMBER_CA={quote(authority)} " if authority else ""
         return f"{trust}chamber agent --url {quote(server)} --token-file {cluster.name}.token --simulate nodes.json"
     values = {"agent.enabled": "true", "agent.url": server, "agent.cluster": cluster.name} | _image()

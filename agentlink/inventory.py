@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from agentlink.models import Cluster, Device, Hold, Node, Placement, Slicing
+from agentlink.models import Cluster, Device, DeviceSlicing, Hold, Node, Placement
 from agentlink.models.node import WHOLE_DEVICE_MILLI
 from agentlink.protocol import Inventory, NodeReport
 from chamber import live
@@ -209,7 +209,7 @@ def _recount(cut_anew: Collection[Device]) -> set[UUID]:
     if whole:
         # Between two shares of slices the counters are neither.
         Device.objects.filter(pk__in=[device.pk for device in whole]).update(
-            slicing=Slicing.WHOLE, share_milli=WHOLE_DEVICE_MILLI
+            slicing=DeviceSlicing.WHOLE, share_milli=WHOLE_DEVICE_MILLI
         )
     for share_milli in {device.share_milli for device in whole}:
         placed = Placement.objects.filter(
@@ -217,9 +217,9 @@ def _recount(cut_anew: Collection[Device]) -> set[UUID]:
         )
         placed.exclude(hold=Hold.RELEASED).update(share_milli=share_milli)
     shared = [device for device in cut_anew if device.pk in counters and device not in whole]
-    shared = [device for device in shared if device.slicing != Slicing.WHOLE]
+    shared = [device for device in shared if device.slicing != DeviceSlicing.WHOLE]
     for device in shared:
-        device.slicing, device.share_milli, device.foreign = Slicing.WHOLE, WHOLE_DEVICE_MILLI, True
+        device.slicing, device.share_milli, device.foreign = DeviceSlicing.WHOLE, WHOLE_DEVICE_MILLI, True
     return {device.node_id for device in shared}
 
 

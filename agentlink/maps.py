@@ -9,9 +9,9 @@ from uuid import UUID
 from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
-from agentlink.models import Cluster, Device, Hold, Node, Placement, Slicing
+from agentlink.models import Cluster, Device, DeviceSlicing, Hold, Node, Placement
 from agentlink.models.node import CUT, UNAVAILABLE_MILLI, WHOLE_DEVICE_MILLI
-from teams.capacity import Capacity
+from teams.capacity import PoolCapacity
 from teams.models import Pool
 from teams.values import gpus
 from workloads.models import Attempt, Workload
@@ -42,11 +42,11 @@ class NodeCell:
     devices: tuple[DeviceCell, ...]
 
 
-NO_CAPACITY = Capacity()
+NO_CAPACITY = PoolCapacity()
 
 
 @dataclass(frozen=True, slots=True)
-class PoolFigures:
+class MapFigures:
     """A pool in numbers, in milli-GPUs; `largest_free_milli` is the most that one node has free in whole GPUs.
 
     `capacity` is of all devices of its nodes: of these `unavailable_milli` nobody can get now, `idle_milli` newcomers
@@ -54,7 +54,7 @@ class PoolFigures:
     """
 
     nodes: int = 0
-    capacity: Capacity = NO_CAPACITY
+    capacity: PoolCapacity = NO_CAPACITY
     in_use_milli: int = 0
     unavailable_milli: int = 0
     idle_milli: int = 0
@@ -68,7 +68,7 @@ class PoolFigures:
         return len(self.gpu_types) + len(self.slice_types) > 1
 
 
-class _Seen(NamedTuple):
+class _DeviceCell(NamedTuple):
     """A device as a cell tells it."""
 
     pk: UUID
@@ -81,7 +81,7 @@ class _Seen(NamedTuple):
     @property
     def cut(self) -> bool:
         """Return whether it is a slice."""
-        return self.slicing != Slicing.WHOLE
+        return self.slicing != DeviceSlicing.WHOLE
 
     @property
     def label(self) -> str:
@@ -91,7 +91,7 @@ class _Seen(NamedTuple):
         return f"Slice {self.number} ({self.gpu_type or 'no type'}, {gpus(self.share_milli)})"
 
 
-class _Held(NamedTuple):
+class _PlacementCell(NamedTuple):
     """A placement as a cell tells it."""
 
     device_id: UUID
@@ -118,13 +118,13 @@ _HELD = (
 def node_cells(nodes: QuerySet[Node], user: "User | AnonymousUser") -> list[NodeCell]:
     """Return the nodes as cells (4 queries). A workload is named only to those who may see it."""
     rows = list(nodes.select_related("cluster"))
-    devices: dict[UUID, list[_Seen]] = {node.pk: [] for node in rows}
+    devices: dict[UUID, list[_DeviceCell]] = {node.pk: [] for node in rows}
     found = Device.objects.filter(node__in=list(devices)).order_by("index")
     for node_id, *columns in found.values_list("node", *_SEEN):
-        devices[node_id].append(_Seen._make(columns))
+        devices[node_id].append(_DeviceCell._make(columns))
     placed = Placement.objects.filter(device__node__in=list(devices)).exclude(hold=Hold.RELEASED)
-    by_device: dict[UUID, list[_Held]] = {}
-    for held in map(_Held._make, placed.values_list(*_HELD)):
+    by_device: dict[UUID, list[_PlacementCell]] = {}
+    for held in map(_PlacementCell._make, placed.values_list(*_HELD)):
         by_device.setdefault(held.device_id, []).append(held)
     shown = {held.workload_id for placed_here in by_device.values() for held in placed_here}
     visible = set(Workload.objects.visible_to(user).filter(pk__in=list(shown)).values_list("pk", flat=True))
@@ -132,7 +132,7 @@ def node_cells(nodes: QuerySet[Node], user: "User | AnonymousUser") -> list[Node
 
 
 def _node_cell(
-    node: Node, devices: Sequence[_Seen], placed: dict[UUID, list[_Held]], visible: set[UUID]
+    node: Node, devices: Sequence[_DeviceCell], placed: dict[UUID, list[_PlacementCell]], visible: set[UUID]
 ) -> NodeCell:
     down = not node.ready or not node.cluster.connected or node.gone_at is not None
     closed = "drained" if node.drained else "cordoned" if node.cordoned else "ready"
@@ -141,7 +141,7 @@ def _node_cell(
     return NodeCell(node.name, state, _counted(devices), cells)
 
 
-def _counted(devices: Sequence[_Seen]) -> str:
+def _counted(devices: Sequence[_DeviceCell]) -> str:
     """Return how many GPUs of which types a node has, and how many slices: "8 × H100", "2 × H100, 9 slices"."""
     whole = Counter(device.gpu_type or "GPU" for device in devices if not device.cut)
     slices = sum(device.cut for device in devices)
@@ -150,12 +150,16 @@ def _counted(devices: Sequence[_Seen]) -> str:
     return ", ".join(told) or "no GPUs"
 
 
-def _device_cell(device: _Seen, placed: Sequence[_Held], visible: set[UUID], *, down: bool) -> DeviceCell:
+def _device_cell(
+    device: _DeviceCell, placed: Sequence[_PlacementCell], visible: set[UUID], *, down: bool
+) -> DeviceCell:
     state, title = _state(device, placed, visible, down=down)
     return DeviceCell(state, title, device.cut)
 
 
-def _state(device: _Seen, placed: Sequence[_Held], visible: set[UUID], *, down: bool) -> tuple[str, str]:
+def _state(
+    device: _DeviceCell, placed: Sequence[_PlacementCell], visible: set[UUID], *, down: bool
+) -> tuple[str, str]:
     """Return who has a device, as a colour and in words."""
     label = device.label
     holders = "; ".join(_holder(held, device, visible) for held in placed)
@@ -173,7 +177,7 @@ def _state(device: _Seen, placed: Sequence[_Held], visible: set[UUID], *, down: 
     return "reserved" if reserved else "elastic", label
 
 
-def _holder(held: _Held, device: _Seen, visible: set[UUID]) -> str:
+def _holder(held: _PlacementCell, device: _DeviceCell, visible: set[UUID]) -> str:
     name = held.slug if held.workload_id in visible else f"a workload of {held.team}"
     share = "" if held.share_milli == device.share_milli else f", {held.share_milli / 1000:g} GPUs"
     leaving = {Hold.LEAVING: ", stopping", Hold.PROMISED: ", promised"}.get(Hold(held.hold), "")
@@ -187,7 +191,7 @@ def with_counts(clusters: QuerySet[Cluster]) -> QuerySet[Cluster]:
     """
     nodes = Node.objects.present().filter(cluster=OuterRef("pk")).order_by().values("cluster")
     devices = Device.objects.filter(node__cluster=OuterRef("pk"), node__gone_at__isnull=True).order_by()
-    whole = devices.filter(slicing=Slicing.WHOLE).values("node__cluster")
+    whole = devices.filter(slicing=DeviceSlicing.WHOLE).values("node__cluster")
     cut = devices.filter(CUT).values("node__cluster")
     return clusters.annotate(
         node_count=Coalesce(Subquery(nodes.values_list(Count("id"))), 0),
@@ -197,7 +201,7 @@ def with_counts(clusters: QuerySet[Cluster]) -> QuerySet[Cluster]:
     )
 
 
-def pool_figures(pools: Collection[Pool]) -> dict[UUID, PoolFigures]:
+def pool_figures(pools: Collection[Pool]) -> dict[UUID, MapFigures]:
     """Return each pool in numbers (3 queries, added up by the database)."""
     ids = [pool.pk for pool in pools]
     present = Device.objects.filter(node__pool__in=ids, node__gone_at__isnull=True).order_by()
@@ -210,7 +214,7 @@ def pool_figures(pools: Collection[Pool]) -> dict[UUID, PoolFigures]:
     running = Attempt.objects.filter(pool__in=ids, released_at__isnull=True, ended_at__isnull=True).order_by()
     in_use = dict(running.values_list("pool").annotate(milli=Sum("gpus_milli")))
     free = Device.objects.filter(
-        node=OuterRef("pk"), foreign=False, occupied_milli=0, allocated_milli=0, slicing=Slicing.WHOLE
+        node=OuterRef("pk"), foreign=False, occupied_milli=0, allocated_milli=0, slicing=DeviceSlicing.WHOLE
     )
     block = Subquery(free.order_by().values("node").values_list(Count("id")))
     takes = Q(ready=True, cordoned=False, cluster__connected=True)
@@ -233,16 +237,16 @@ class _Kind(NamedTuple):
     unavailable_milli: int
 
 
-def _figures(kinds: Sequence[_Kind], blocks: tuple[int, int], in_use_milli: int) -> PoolFigures:
+def _figures(kinds: Sequence[_Kind], blocks: tuple[int, int], in_use_milli: int) -> MapFigures:
     nodes, largest_free = blocks
     there = sum(kind.devices * kind.share_milli for kind in kinds)
-    slices = [kind for kind in kinds if kind.slicing != Slicing.WHOLE]
+    slices = [kind for kind in kinds if kind.slicing != DeviceSlicing.WHOLE]
     unavailable = sum(kind.unavailable_milli for kind in kinds)
-    whole = {kind.gpu_type for kind in kinds if kind.slicing == Slicing.WHOLE}
-    cut = {(kind.gpu_type, kind.share_milli) for kind in kinds if kind.slicing != Slicing.WHOLE}
-    return PoolFigures(
+    whole = {kind.gpu_type for kind in kinds if kind.slicing == DeviceSlicing.WHOLE}
+    cut = {(kind.gpu_type, kind.share_milli) for kind in kinds if kind.slicing != DeviceSlicing.WHOLE}
+    return MapFigures(
         nodes=nodes,
-        capacity=Capacity(
+        capacity=PoolCapacity(
             there,
             sum(kind.devices for kind in slices),
             sum(kind.devices * kind.share_milli for kind in slices),

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agentlink import adoption, assignments, epochs
 from agentlink.models import Assignment, Cluster, Hold, Placement
-from agentlink.protocol import DISPLACING, LIVING, Error, ErrorCode, Observed, Phase, Report, Taken
+from agentlink.protocol import DISPLACING, LIVING, Error, ErrorCode, Observed, Report, ReportedPhase, Taken
 from chamber import live
 from chamber.bulk import update_each
 from teams.actors import Actor
@@ -33,7 +33,7 @@ TOLD_WITHIN = timedelta(minutes=5)
 """After a restore: agents report at once what they find missing, and nothing of what goes on as before."""
 
 
-OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.GONE})
+OVER = frozenset({ReportedPhase.SUCCEEDED, ReportedPhase.FAILED, ReportedPhase.GONE})
 
 
 class Superseded(Exception):  # noqa: N818 - an outcome that the session expects
@@ -41,19 +41,19 @@ class Superseded(Exception):  # noqa: N818 - an outcome that the session expects
 
 
 @dataclass(slots=True)
-class Outcome:
+class ReportOutcome:
     """What to answer: the reports that are settled, and those that are none of this cluster's business."""
 
     taken: list[Taken] = field(default_factory=list)
     errors: list[Error] = field(default_factory=list)
 
 
-def take(cluster: Cluster, message: Observed, *, connection: UUID | None) -> Outcome:
+def take(cluster: Cluster, message: Observed, *, connection: UUID | None) -> ReportOutcome:
     """Take in reports, in short transactions; then let go whoever waited for devices that came free.
 
     Raises `Superseded` where `connection` is not any more the cluster's conversation.
     """
-    outcome = Outcome()
+    outcome = ReportOutcome()
     freed: set[UUID] = set()
     for start in range(0, len(message.reports), CHUNK):
         freed |= _take_chunk(cluster, message.reports[start : start + CHUNK], connection, outcome)
@@ -64,7 +64,7 @@ def take(cluster: Cluster, message: Observed, *, connection: UUID | None) -> Out
 
 @transaction.atomic
 def _take_chunk(
-    cluster: Cluster, reports: Sequence[Report], connection: UUID | None, outcome: Outcome
+    cluster: Cluster, reports: Sequence[Report], connection: UUID | None, outcome: ReportOutcome
 ) -> set[UUID]:
     """Take in a few reports; return the clusters where somebody may be let go by them."""
     ours = Assignment.objects.filter(cluster=cluster.pk, attempt__in={report.attempt for report in reports})
@@ -124,7 +124,7 @@ class _Taking:
         self._rows[row.attempt_id] = row
         if row.attempt.ended_at is None:
             self._gather(row, report)
-        if report.phase is Phase.GONE and unheard is not None and self._now - unheard < TOLD_WITHIN:
+        if report.phase is ReportedPhase.GONE and unheard is not None and self._now - unheard < TOLD_WITHIN:
             self._unheard[row.attempt_id] = row.cluster.restored_from
         if report.frees_devices:
             self._gone.add(row.attempt_id)
@@ -161,7 +161,9 @@ class _Taking:
             if report.phase in OVER:
                 self._ends[row.attempt_id] = report
             return
-        succeeded = report.phase is Phase.SUCCEEDED or (report.phase is Phase.GONE and report.exit_code == 0)
+        succeeded = report.phase is ReportedPhase.SUCCEEDED or (
+            report.phase is ReportedPhase.GONE and report.exit_code == 0
+        )
         created = report.created_at or report.running_at or (self._now if succeeded else None)
         if created is not None and (
             report.running_at is not None or succeeded or row.attempt.phase == QUEUED
@@ -184,7 +186,7 @@ class _Taking:
         refusals = {
             attempt_id: report
             for attempt_id, report in self._ends.items()
-            if report.phase is Phase.FAILED and report.created_at is None
+            if report.phase is ReportedPhase.FAILED and report.created_at is None
         }
         namespaces = self._namespaces(refusals)
         refused = {
@@ -232,7 +234,7 @@ class _Taking:
 
     def _cause(self, attempt_id: UUID, report: Report) -> tuple[str, str]:
         """Return the code and the sentence of a bad end."""
-        if report.phase is Phase.GONE and report.exit_code is None and not report.reason:
+        if report.phase is ReportedPhase.GONE and report.exit_code is None and not report.reason:
             if attempt_id in self._unheard:
                 return "ended-after-backup", _after_backup(self._unheard[attempt_id])
             return "pods-vanished", _vanished(self._rows[attempt_id].cluster.agent_version)

@@ -42,13 +42,13 @@ from agentlink.protocol import (
     ErrorCode,
     Heartbeat,
     Hello,
-    Invalid,
+    InvalidMessage,
     Inventory,
     Namespaces,
     Observed,
     Released,
     ToAgent,
-    Usage,
+    UsageReport,
     Verdicts,
 )
 from agentlink.protocol.releases import fitted
@@ -157,7 +157,7 @@ class Session:
                 if cluster is None:
                     return closed
                 message = protocol.from_agent(data)
-                if isinstance(message, Invalid):
+                if isinstance(message, InvalidMessage):
                     return self._reject(cluster, message.as_error())
                 return self._take(cluster, message)
             except DatabaseError as error:
@@ -242,7 +242,7 @@ class Session:
             return self._observed(cluster, message)
         if isinstance(message, Inventory):
             return self._inventory(cluster, message)
-        if isinstance(message, Usage):
+        if isinstance(message, UsageReport):
             errors = usage.take(cluster, message, now=timezone.now())
             return self._reject(cluster, *errors) if errors else Answer()
         if isinstance(message, Released):

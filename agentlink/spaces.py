@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from agentlink.assignments import lock_clusters
 from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster
-from agentlink.protocol import BoundNamespace as Told
+from agentlink.protocol import NamespaceBinding as Told
 from agentlink.protocol import NamespaceReport, Namespaces
 from chamber import live
 from chamber.errors import Conflict, Refusal

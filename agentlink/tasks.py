@@ -59,7 +59,7 @@ def forget_logs() -> int:
     """Delete logs of pods that are older than they are kept, in small batches for half a minute at most; return how
     many. What is left then comes with the next time.
     """
-    before = timezone.now() - retention.kept(retention.Kind.LOGS)
+    before = timezone.now() - retention.kept(retention.RetentionKind.LOGS)
     return _for_a_while(lambda: kept.forget(before))
 
 

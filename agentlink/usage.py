@@ -18,7 +18,7 @@ from django.db.models import Avg, Count, QuerySet
 
 from agentlink.models import Assignment, Cluster, GpuUse, GpuUseSample
 from agentlink.models.node import WHOLE_DEVICE_MILLI
-from agentlink.protocol import Error, ErrorCode, Usage, UsageFigure
+from agentlink.protocol import Error, ErrorCode, UsageFigure, UsageReport
 from chamber import live
 from teams import retention
 from workloads.querysets import FIGURES_HOLD
@@ -43,7 +43,7 @@ class _Holder:
     queued_at: datetime
 
 
-def take(cluster: Cluster, message: Usage, *, now: datetime) -> list[Error]:
+def take(cluster: Cluster, message: UsageReport, *, now: datetime) -> list[Error]:
     """Take in figures of a cluster; return what was wrong with them (5 queries, however many there are).
 
     A workload that this cluster never had is refused. One that is over is not: its last figure may come after it.
@@ -167,7 +167,7 @@ def roll_up(now: datetime) -> int:
     made = 0
     while time.monotonic() < until and (oldest := each.values_list("minute", flat=True).first()):
         made += _roll_up_hour(oldest.replace(minute=0))
-    kept_from = now - retention.kept(retention.Kind.SAMPLES)
+    kept_from = now - retention.kept(retention.RetentionKind.SAMPLES)
     _delete(GpuUseSample.objects.filter(minute__lt=kept_from), until)
     _delete(GpuUse.objects.filter(at__lt=now - SAMPLES_KEPT), until)
     return made

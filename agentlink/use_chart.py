@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChartSpan:
     """One span of a chart: the means of its samples, and where it lies in the picture."""
 
     sample: Sample
@@ -60,7 +60,7 @@ class Chart:
     window: Window
     since: datetime
     until: datetime
-    steps: tuple[Step, ...]
+    steps: tuple[ChartSpan, ...]
 
     @property
     def area(self) -> str:
@@ -109,7 +109,7 @@ def chart(samples: Iterable[Sample], window: Window, until: datetime) -> Chart:
     count = max(FEWEST_STEPS, -min(spans, default=0))
     since, width = end - count * window.step, WIDTH / count
     steps = tuple(
-        Step(
+        ChartSpan(
             sample=_mean(end + number * window.step, spans[number]),
             until=end + (number + 1) * window.step,
             x=(count + number) * width,
@@ -158,9 +158,9 @@ def _mean(at: datetime, samples: Sequence[Sample]) -> Sample:
     )
 
 
-def _runs(steps: Sequence[Step]) -> list[list[Step]]:
+def _runs(steps: Sequence[ChartSpan]) -> list[list[ChartSpan]]:
     """Return the steps in groups between which there is a gap; one step may be missing within a group."""
-    runs: list[list[Step]] = []
+    runs: list[list[ChartSpan]] = []
     for step in steps:
         if runs and step.x - (runs[-1][-1].x + runs[-1][-1].width) < 1.5 * step.width:
             runs[-1].append(step)
@@ -169,7 +169,7 @@ def _runs(steps: Sequence[Step]) -> list[list[Step]]:
     return runs
 
 
-def _line(run: Sequence[Step], name: str) -> str:
+def _line(run: Sequence[ChartSpan], name: str) -> str:
     points = []
     for step in run:
         y = _x(HEIGHT * (1 - getattr(step.sample, name) / 100))

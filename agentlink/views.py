@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from agentlink import actions, bindings, installing, maps, removal, spaces
 from agentlink.forms import ClusterForm, NamespaceForm
-from agentlink.models import AgentToken, Backend, Cluster, Node
+from agentlink.models import AgentToken, BackendKind, Cluster, Node
 from chamber.errors import Refusal, one_of
 from chamber.http import Watched, confirmed_deletion, page, posted_from
 from chamber.words import count
@@ -40,7 +40,7 @@ def pools(request: HttpRequest) -> HttpResponse:
     rows = list(Pool.objects.visible_to(request.user))
     figures = maps.pool_figures(rows)
     context = {
-        "pools": [(pool, figures.get(pool.pk, maps.PoolFigures())) for pool in rows],
+        "pools": [(pool, figures.get(pool.pk, maps.MapFigures())) for pool in rows],
         "clusters": _clusters(request),
         "stray": Node.objects.visible_to(request.user)
         .present()
@@ -59,7 +59,7 @@ def pool(request: HttpRequest, slug: str) -> HttpResponse:
     watched = Watched.now("pools")
     found = one_of(Pool.objects.visible_to(request.user), "pool", slug=slug)
     nodes = Node.objects.visible_to(request.user).present().filter(pool=found)
-    figures = maps.pool_figures([found]).get(found.pk, maps.PoolFigures())
+    figures = maps.pool_figures([found]).get(found.pk, maps.MapFigures())
     context = {
         "pool": found,
         "rules": found.rules,
@@ -93,7 +93,7 @@ def connect(request: HttpRequest) -> HttpResponse:
             made = actions.create_cluster(
                 by=_actor(request),
                 name=values["name"],
-                backend=Backend(values["backend"]),
+                backend=BackendKind(values["backend"]),
                 pools=form.chosen_pools(),
             )
         except Refusal as refusal:
@@ -137,7 +137,7 @@ def cluster_page(
         "namespace_form": namespace_form or (NamespaceForm(teams=teams) if teams else None),
         "secret": secret,
         "commands": installing.commands(found, server=request.build_absolute_uri("/").rstrip("/")),
-        "loopback": found.backend == Backend.NATIVE and installing.is_loopback(request.get_host()),
+        "loopback": found.backend == BackendKind.NATIVE and installing.is_loopback(request.get_host()),
         "tokens": [(token, token.is_valid(now)) for token in found.tokens.order_by("-created_at")],
         "nodes": cells,
         "has_slices": any(device.cut for node in cells for device in node.devices),

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from agentlink.models import Assignment, Device, GpuUse, GpuUseSample, Hold, Placement, Slicing
+from agentlink.models import Assignment, Device, DeviceSlicing, GpuUse, GpuUseSample, Hold, Placement
 from agentlink.use_chart import BY_KEY, Chart, Sample, Window, chart, windows_of
 from chamber import live
 from chamber.errors import Refusal
@@ -60,7 +60,7 @@ def measured(use: GpuUse) -> str:
     lying = Placement.objects.filter(attempt=use.attempt_id).exclude(hold=Hold.RELEASED)
     held = Device.objects.filter(pk__in=lying.values("device")).order_by()
     shares = list(held.values_list("pk", "slicing", "share_milli"))
-    slices = [share for _, slicing, share in shares if slicing != Slicing.WHOLE]
+    slices = [share for _, slicing, share in shares if slicing != DeviceSlicing.WHOLE]
     if len(shares) == use.gpus:
         return devices_text(len(shares) - len(slices), len(slices), sum(slices))
     if len(slices) == len(shares) > 0:

@@ -187,10 +187,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)
-    from bench.tables import Tables
+    from bench.tables import TableWriter
     from scheduling.models import Cycle
 
-    tables = Tables(arguments.scale, arguments.seed, arguments.starts, arguments.policy)
+    tables = TableWriter(arguments.scale, arguments.seed, arguments.starts, arguments.policy)
     tables.fill()
     first = measured()
     rounds, idle = [], []

@@ -34,7 +34,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from bench.organisation import NOW, carried_out, full_for_a_gang, milli_of, organisation
-from scheduling.engine import GPU_MILLI, Changes, Plan, Snapshot, State, Status, decide
+from scheduling.engine import GPU_MILLI, Changes, OpenStatus, Plan, Snapshot, State, decide
 
 ROWS = ("cold", "event", "preemption", "growth")
 GROWTH = (0.01, 0.1, 1.0)
@@ -44,7 +44,7 @@ MOST_CYCLES = 100
 T = TypeVar("T")
 
 
-class Watch:
+class Stopwatch:
     """Seconds by the wall and of the processor, by what was done."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ def no_collections() -> Iterator[None]:
 
 def cold(snapshot: Snapshot, runs: int) -> dict[str, Any]:
     """Measure a state and a full cycle from nothing."""
-    watch = Watch()
+    watch = Stopwatch()
     for _ in range(runs):
         with no_collections():
             plan = watch.time("state_and_cycle", lambda: decide(State.of(snapshot), NOW))
@@ -98,11 +98,11 @@ def cold(snapshot: Snapshot, runs: int) -> dict[str, Any]:
 
 def event(snapshot: Snapshot, events: int, seed: int) -> dict[str, Any]:
     """Measure decisions after single events on a state that is kept, and the cycles that follow from them."""
-    watch, chance, now = Watch(), random.Random(seed), NOW
+    watch, chance, now = Stopwatch(), random.Random(seed), NOW
     state = State.of(snapshot)
     starts = 0
     with no_collections():
-        plan, now = settled(state, decide(state, now), now, Watch())
+        plan, now = settled(state, decide(state, now), now, Stopwatch())
         for number in range(events):
             submitted = number % 2 == 0
             changes = submission(snapshot, chance, number, now) if submitted else completion(state, chance)
@@ -115,7 +115,7 @@ def event(snapshot: Snapshot, events: int, seed: int) -> dict[str, Any]:
     return {"seconds": watch.figures(), "events": events, "starts": starts, "same_as_cold": same}
 
 
-def settled(state: State, plan: Plan, now: int, watch: Watch) -> tuple[Plan, int]:
+def settled(state: State, plan: Plan, now: int, watch: Stopwatch) -> tuple[Plan, int]:
     """Carry out a plan, and those that follow, until one starts and preempts nobody; return that and its time."""
     for _ in range(MOST_CYCLES):
         now += SECOND_MS
@@ -133,8 +133,8 @@ def decision(state: State, changes: Changes, now: int) -> Plan:
 
 def preemption(snapshot: Snapshot, runs: int) -> dict[str, Any]:
     """Measure the same for a gang, and the decision alone, as an event on a state that is kept."""
-    watch, found = Watch(), cold(snapshot, runs)
-    gang = next(each for each in snapshot.workloads if each.status is Status.PENDING)
+    watch, found = Stopwatch(), cold(snapshot, runs)
+    gang = next(each for each in snapshot.workloads if each.status is OpenStatus.PENDING)
     submitted, gone = Changes(workloads=(gang,)), Changes(gone_workloads=(gang.id,))
     before = replace(snapshot, workloads=tuple(each for each in snapshot.workloads if each is not gang))
     for _ in range(runs):
@@ -159,7 +159,7 @@ def submission(snapshot: Snapshot, chance: random.Random, number: int, now: int)
     like = chance.choice(snapshot.workloads)
     name = f"n{number:06d}"
     fresh = replace(
-        like, id=name, name=name, status=Status.PENDING, pool=None, placements=(), started_at=None
+        like, id=name, name=name, status=OpenStatus.PENDING, pool=None, placements=(), started_at=None
     )
     return Changes(workloads=(replace(fresh, submitted_at=now),))
 
@@ -168,7 +168,7 @@ def completion(state: State, chance: random.Random) -> Changes:
     """Return the end of a running workload."""
     rows = state.snapshot.workloads
     gone = chance.choice(rows)
-    while gone.status is not Status.RUNNING:
+    while gone.status is not OpenStatus.RUNNING:
         gone = chance.choice(rows)
     return Changes(gone_workloads=(gone.id,))
 
@@ -198,8 +198,8 @@ def peak_rss_mib() -> int:
 
 def shape(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
     """Return what the work was."""
-    placed = [each for each in snapshot.workloads if each.status is Status.RUNNING]
-    pending = [each for each in snapshot.workloads if each.status is Status.PENDING]
+    placed = [each for each in snapshot.workloads if each.status is OpenStatus.RUNNING]
+    pending = [each for each in snapshot.workloads if each.status is OpenStatus.PENDING]
     capacity = sum(len(node.devices) for node in snapshot.nodes) * GPU_MILLI
     reserved = sum(team.shares[0].reservation_milli for team in snapshot.teams)
     return {

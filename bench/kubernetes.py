@@ -58,7 +58,7 @@ def main() -> int:
         django.setup()
         team.services["live"].start(wait=False)
         team.services["live"].wait_for("/livez")
-        place = Place(plane, stack.enter_context(namespace(plane.kubeconfig)))
+        place = BareCluster(plane, stack.enter_context(namespace(plane.kubeconfig)))
         figures = {"nodes": arguments.nodes, "workloads": arguments.workloads, "pods_a_workload": GPUS}
         place.furnish(arguments.nodes, arguments.others)
         measured = figures | place.bare(arguments.workloads)
@@ -129,7 +129,7 @@ class Running(threading.Thread):
             self._pods.discard(event["object"]["metadata"]["name"])
 
 
-class Place:
+class BareCluster:
     """The cluster without Chamber: nodes, other people's pods, and the same work as bare Jobs."""
 
     def __init__(self, plane: kubernetes.ControlPlane, of: Namespace) -> None:
@@ -279,16 +279,16 @@ class Agent:
             return False
 
 
-def measure(agent: Agent, place: Place, costs: Costs, arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(agent: Agent, place: BareCluster, costs: Costs, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the figures of one agent, from its first start to a look at it when it idles among all that runs."""
     from agentlink.models import Device, Node
-    from bench.link_rows import Rows
+    from bench.link_rows import LinkRows
     from workloads.models import Attempt
 
     figures: dict[str, Any] = {"empty_sync_seconds": agent.start()}
     nodes = Node.objects.filter(cluster=agent.cluster, gone_at=None)
     _until(lambda: nodes.count() == arguments.nodes)
-    rows, rejected = Rows(), place.rejected()
+    rows, rejected = LinkRows(), place.rejected()
     devices = list(
         Device.objects.filter(node__cluster=agent.cluster)
         .order_by("node__name", "index")
@@ -330,7 +330,7 @@ def measure(agent: Agent, place: Place, costs: Costs, arguments: argparse.Namesp
     return figures
 
 
-def _change(place: Place, attempt: Any) -> float:
+def _change(place: BareCluster, attempt: Any) -> float:
     """Return the seconds from a pod's failure to its attempt's end in Chamber's tables."""
     from workloads.models import Attempt
 

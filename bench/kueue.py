@@ -80,7 +80,7 @@ def fill(quota: int) -> None:
 
     from chamber.models import Scope
     from chamber.services import actions as services
-    from chamber.tokens import Wanted
+    from chamber.tokens import TokenRequest
     from teams.actors import Actor
     from teams.models import Pool, Role, Share, Team
 
@@ -101,7 +101,7 @@ def fill(quota: int) -> None:
         by = Actor.system("bench")
         account = services.create_service(by=by, name=SUBMITTER, team=root, role=Role.LEAD)
         services.set_limits(by=by, account=account, limits=LIMITS)
-        print(services.make_token(by=by, account=account, wanted=Wanted("bench", Scope.SUBMIT))[1])
+        print(services.make_token(by=by, account=account, wanted=TokenRequest("bench", Scope.SUBMIT))[1])
 
 
 def _team(slug: str, parent: Any, **limits: Any) -> Any:
@@ -157,7 +157,7 @@ def submit(client: httpx.Client, asked: list[dict[str, Any]], batch: int, client
     }
 
 
-class Watcher(threading.Thread):
+class StatementWatcher(threading.Thread):
     """Looks ten times a second which statements PostgreSQL is at."""
 
     def __init__(self, url: str) -> None:
@@ -299,7 +299,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         }
         before = {name: cpu_seconds(pid) for name, pid in processes.items()}
         began = time.monotonic()
-        watcher = Watcher(database.url)
+        watcher = StatementWatcher(database.url)
         watcher.start()
         headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
         with httpx.Client(base_url=f"{team.web_url}/api/v1/", headers=headers, timeout=60) as client:

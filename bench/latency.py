@@ -85,7 +85,7 @@ def _demo() -> Iterator[str]:
         port = str(servers.free_port())
         command = ["chamber", "demo", "--port", port, "--data", f"{folder}/data", "--no-stream"]
         own = {name: value for name, value in os.environ.items() if not name.startswith("CHAMBER_")}
-        demo = deployment.Service(
+        demo = deployment.ServiceProcess(
             "demo", command, own | deployment.NO_LIMITS | {"CHAMBER_LISTEN_PORT": port}, Path(folder)
         )
         try:

@@ -50,7 +50,7 @@ def main() -> int:
         django.setup()
         from bench import link_rows
 
-        rows = link_rows.Rows()
+        rows = link_rows.LinkRows()
         profile = cProfile.Profile() if arguments.profile else None
         measured: dict[str, Callable[[], dict[str, Any]]] = {
             "inventory": lambda: inventory(rows, arguments.nodes),
@@ -68,7 +68,7 @@ def main() -> int:
     return 0
 
 
-class Watch:
+class LinkTimes:
     """Times of things that were done, by name, in milliseconds of CPU of this process and by the clock."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ def inventory(rows: Any, count: int) -> dict[str, Any]:
 
     hand = rows.agent("inventory")
     found = nodes(count, gpus=8, labels={"zone": "z1", "rack": "r17", "pool": "main"})
-    watch, before = Watch(), _peak_mib()
+    watch, before = LinkTimes(), _peak_mib()
     for generation, name in enumerate(("first", "second"), start=1):
         texts = [protocol.encode(part) for part in protocol.inventory_in_parts(found, generation=generation)]
         for text in texts:
@@ -130,7 +130,7 @@ def desired(rows: Any, count: int, profile: cProfile.Profile | None) -> dict[str
     cluster, devices = rows.cluster("desired", devices=count)
     rows.admit(cluster, devices)
     hand = rows.agent_of(cluster)
-    watch, before = Watch(), _peak_mib()
+    watch, before = LinkTimes(), _peak_mib()
     if profile is not None:
         profile.enable()
     with watch.over("server"):
@@ -166,13 +166,13 @@ def desired(rows: Any, count: int, profile: cProfile.Profile | None) -> dict[str
 def life(rows: Any, batch: int, profile: cProfile.Profile | None, rounds: int = 6) -> dict[str, Any]:
     """Return what each message about `batch` attempts costs the server, from their placement to their release."""
     from agentlink import protocol
-    from agentlink.protocol import Phase
+    from agentlink.protocol import ReportedPhase
     from agentlink.tests.agents import report
 
     cluster, devices = rows.cluster("life", devices=batch)
     hand = rows.agent_of(cluster)
     hand.say(hand.hello())
-    watch = Watch()
+    watch = LinkTimes()
     for turn in range(rounds):
         if profile is not None and turn:
             profile.enable()
@@ -182,7 +182,9 @@ def life(rows: Any, batch: int, profile: cProfile.Profile | None, rounds: int = 
         with watch.over("desired"):
             told = [protocol.encode(message) for message in hand.session.news().messages]
         _expect(len(told) >= 1)
-        for sequence, phase in enumerate((Phase.STARTING, Phase.RUNNING, Phase.SUCCEEDED), start=1):
+        for sequence, phase in enumerate(
+            (ReportedPhase.STARTING, ReportedPhase.RUNNING, ReportedPhase.SUCCEEDED), start=1
+        ):
             reports = [report(attempt, phase, sequence) for attempt in admitted]
             texts = [protocol.encode(message) for message in protocol.observed_in_parts(reports)]
             with watch.over(phase.value):
@@ -308,14 +310,14 @@ def _simulated(pods: int, now: list[float]) -> Any:
 
 
 def _assignments(count: int) -> list[Any]:
-    from agentlink.protocol import AssignedPod, Assignment, DeviceShare
+    from agentlink.protocol import AssignedPod, AssignedShare, DesiredAttempt
 
     return [
-        Assignment(
+        DesiredAttempt(
             workload=uuid.UUID(int=number + 1), slug=f"w{number}", attempt=uuid.UUID(int=10**9 + number), number=1,
             let_go=True, image="registry.example/bench:1", command=("sleep", "1"), grace_seconds=5,
             pods=(AssignedPod(
-                index=0, node=f"n{number // 8 + 1}", devices=(DeviceShare(index=number % 8, share_milli=1000),)
+                index=0, node=f"n{number // 8 + 1}", devices=(AssignedShare(index=number % 8, share_milli=1000),)
             ),),
         )
         for number in range(count)

@@ -20,7 +20,7 @@ from workloads.models import Workload
 BATCH = 2_000
 
 
-class Rows:
+class LinkRows:
     """Writes rows beside one team, one pool and one person."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Rows:
 
     def admit_only(
         self, cluster: Cluster, devices: Sequence[UUID], *, pods: int = 1
-    ) -> tuple[list[lifecycle.Opened], list[NewAssignment]]:
+    ) -> tuple[list[lifecycle.OpenedAttempt], list[NewAssignment]]:
         """Return new attempts of `pods` pods, one for each device, and how they are to be assigned."""
         now, places = timezone.now(), [devices[at : at + pods] for at in range(0, len(devices), pods)]
         workloads = [
@@ -60,7 +60,7 @@ class Rows:
         self.made += len(places)
         Workload.objects.bulk_create(workloads, batch_size=BATCH)
         orders = [
-            lifecycle.Admission(
+            lifecycle.PlannedStart(
                 workload_id=row.pk, version=row.version, pool_id=self.pool.pk, allocation=[], gpus_milli=1000 * pods,
                 message="Admitted.",
             )

@@ -99,7 +99,7 @@ class Http:
 
 
 @dataclass
-class Page:
+class OpenPage:
     """One open page: what it shows since when, and what it was told of."""
 
     path: str
@@ -181,7 +181,7 @@ class Page:
         return [max(0.0, lag) for lag in found]
 
 
-def pages_of(prepared: dict[str, Any], count: int) -> list[Page]:
+def pages_of(prepared: dict[str, Any], count: int) -> list[OpenPage]:
     """Return as many pages as asked for, mixed as people's are, each with a session of its own."""
     chance = random.Random(1)
     kinds = chance.choices(list(MIXTURE), weights=list(MIXTURE.values()), k=count)
@@ -199,7 +199,7 @@ def pages_of(prepared: dict[str, Any], count: int) -> list[Page]:
             "workload": (f"/workloads/{watched['slug']}/", f"workload:{watched['id']}"),
         }[kind]
         workload = {"workload": watched["id"], "pools": "none"}.get(kind, "")
-        pages.append(Page(path, topic, session["key"], workload))
+        pages.append(OpenPage(path, topic, session["key"], workload))
     return pages
 
 
@@ -236,7 +236,7 @@ async def measure(arguments: argparse.Namespace, prepared: dict[str, Any], count
     }
 
 
-def _freshness(pages: list[Page], changes: list[tuple[float, str]]) -> dict[str, Any]:
+def _freshness(pages: list[OpenPage], changes: list[tuple[float, str]]) -> dict[str, Any]:
     since, until = changes[0][0] + LEAVE_OUT_SECONDS, changes[-1][0]
     by_page = [sorted(lags) for page in pages if (lags := page.lags(changes, since, until))]
     lags = sorted(lag for found in by_page for lag in found)

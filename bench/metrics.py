@@ -29,7 +29,7 @@ REASONS = ("waiting-for-gpus", "behind-reservation", "waiting-for-reservation", 
 BATCH = 2_000
 
 
-class Rows:
+class MetricRows:
     """An organisation, its nodes and its workloads."""
 
     def __init__(self, seed: int, workloads: int, nodes: int) -> None:
@@ -235,7 +235,7 @@ def main() -> None:
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0)
-        Rows(arguments.seed, arguments.workloads, arguments.nodes).write()
+        MetricRows(arguments.seed, arguments.workloads, arguments.nodes).write()
         shape = {"teams": TEAMS, "devices": arguments.nodes * GPUS, "workloads": arguments.workloads}
         shape |= {"running": RUNNING, "pending": PENDING}
         print(

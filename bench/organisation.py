@@ -16,21 +16,21 @@ from itertools import accumulate, pairwise
 from scheduling.engine import (
     GPU_MILLI,
     HOUR_MS,
-    Device,
+    DeviceInfo,
     DeviceShare,
-    Node,
+    GpuShare,
+    NodeInfo,
+    OpenStatus,
     Plan,
     PodPlacement,
     Policy,
-    Pool,
-    Share,
+    PoolInfo,
     Snapshot,
     State,
-    Status,
-    Team,
+    TeamInfo,
     TeamShare,
     Topology,
-    Workload,
+    WorkloadInfo,
     decide,
     labels_of,
 )
@@ -69,16 +69,16 @@ class Organisation:
     scale: float
     chance: random.Random
 
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[NodeInfo, ...]:
         """Return the nodes, in racks and blocks."""
-        devices = tuple(Device(index, "H100", 81_920) for index in range(GPUS_PER_NODE))
+        devices = tuple(DeviceInfo(index, "H100", 81_920) for index in range(GPUS_PER_NODE))
         return tuple(self._node(number, devices) for number in range(round(NODES * self.scale)))
 
-    def _node(self, number: int, devices: tuple[Device, ...]) -> Node:
+    def _node(self, number: int, devices: tuple[DeviceInfo, ...]) -> NodeInfo:
         rack = number // NODES_PER_RACK
         where = {"rack": f"r{rack:04d}", "block": f"b{rack // RACKS_PER_BLOCK:03d}"}
         name = f"node-{number:05d}"
-        return Node(
+        return NodeInfo(
             name,
             name,
             POOL,
@@ -88,7 +88,7 @@ class Organisation:
             labels=labels_of(where),
         )
 
-    def teams(self) -> tuple[Team, ...]:
+    def teams(self) -> tuple[TeamInfo, ...]:
         """Return the tree; whoever has a reservation has nobody with one above or below him."""
         count = max(10, round(TEAMS * self.scale))
         ends = [max(level + 1, round(part * count)) for level, part in enumerate(LEVELS)]
@@ -112,10 +112,10 @@ class Organisation:
             for team, weight in zip(chosen, weights, strict=True)
         }
 
-    def _team(self, number: int, parent: int | None, reserved: int) -> Team:
+    def _team(self, number: int, parent: int | None, reserved: int) -> TeamInfo:
         name = f"team-{number:04d}"
         limit = self.chance.choice([50, 100, 200]) if reserved and self.chance.random() < 0.2 else None
-        return Team(
+        return TeamInfo(
             name,
             name,
             None if parent is None else f"team-{parent:04d}",
@@ -124,17 +124,17 @@ class Organisation:
             shares=(TeamShare(POOL, reserved),),
         )
 
-    def workloads(self, nodes: tuple[Node, ...], teams: tuple[Team, ...]) -> Iterator[Workload]:
+    def workloads(self, nodes: tuple[NodeInfo, ...], teams: tuple[TeamInfo, ...]) -> Iterator[WorkloadInfo]:
         """Yield who runs, on all GPUs, then who waits.
 
         Half of the teams with a reservation use all of it for reserved work and have more waiting; the others use a
         third of it. Elastic work fills the rest.
         """
-        room = _Room(nodes)
+        room = _NodesLeft(nodes)
         everybody = [team.id for team in teams]
         reserving = [team for team in teams if team.shares[0].reservation_milli]
         busy = [team.id for number, team in enumerate(reserving) if number % 2 == 0]
-        running: list[Workload] = []
+        running: list[WorkloadInfo] = []
         for team in reserving:
             part = 1 if team.id in busy else 3
             running += self._fill(room, team.shares[0].reservation_milli // part, [team.id], RESERVED)
@@ -147,15 +147,15 @@ class Organisation:
         """Return the snapshot after elastic workloads that held so much have completed."""
         rows = []
         for workload in self.chance.sample(snapshot.workloads, len(snapshot.workloads)):
-            if milli > 0 and workload.status is Status.RUNNING and not workload.reserved:
+            if milli > 0 and workload.status is OpenStatus.RUNNING and not workload.reserved:
                 milli -= milli_of(workload)
             else:
                 rows.append(workload)
         return replace(snapshot, workloads=tuple(rows))
 
     def _fill(
-        self, room: _Room, milli: int, teams: list[str], priorities: tuple[int, ...]
-    ) -> Iterator[Workload]:
+        self, room: _NodesLeft, milli: int, teams: list[str], priorities: tuple[int, ...]
+    ) -> Iterator[WorkloadInfo]:
         """Yield running workloads of these teams until they hold so much; what finds no place is left out."""
         failures = 0
         while milli > 0 and failures < 50:
@@ -167,18 +167,18 @@ class Organisation:
             milli -= milli_of(workload)
             yield replace(
                 workload,
-                status=Status.RUNNING,
+                status=OpenStatus.RUNNING,
                 pool=POOL,
                 placements=pods,
                 started_at=workload.submitted_at + MINUTE_MS,
             )
 
-    def _pending(self, number: int, everybody: list[str], busy: list[str]) -> Workload:
+    def _pending(self, number: int, everybody: list[str], busy: list[str]) -> WorkloadInfo:
         reserved = self.chance.random() < 0.1
         teams, priorities = (busy, RESERVED) if reserved else (everybody, PENDING_ELASTIC)
         return self._drawn(f"p{number:06d}", self.chance.choice(teams), priorities)
 
-    def _drawn(self, name: str, team: str, priorities: tuple[int, ...]) -> Workload:
+    def _drawn(self, name: str, team: str, priorities: tuple[int, ...]) -> WorkloadInfo:
         """Return a waiting workload with a shape of the table; a twentieth are gangs, a few of them within a rack."""
         chance = self.chance
         milli, cpu, memory, _ = chance.choices(SHAPES, cum_weights=SHARES)[0]
@@ -187,11 +187,11 @@ class Organisation:
         level = (
             chance.choice([None, None, "rack", "block"]) if gang and pods * milli <= 64 * GPU_MILLI else None
         )
-        return Workload(
+        return WorkloadInfo(
             name,
             name,
             team,
-            Share(milli),
+            GpuShare(milli),
             chance.choice(priorities),
             pods=pods,
             min_pods=pods,
@@ -203,10 +203,10 @@ class Organisation:
         )
 
 
-class _Room:
+class _NodesLeft:
     """What is left of the nodes while running workloads are put on them: pods go where they fit most tightly."""
 
-    def __init__(self, nodes: tuple[Node, ...]) -> None:
+    def __init__(self, nodes: tuple[NodeInfo, ...]) -> None:
         self.placed = 0
         self.free_milli = len(nodes) * GPUS_PER_NODE * GPU_MILLI
         self._nodes = nodes
@@ -215,9 +215,9 @@ class _Room:
         self._first: dict[int, int] = {}
         """By what a pod asks of devices, the first node that may have room for it: nothing comes free here."""
 
-    def place(self, workload: Workload) -> tuple[PodPlacement, ...] | None:
+    def place(self, workload: WorkloadInfo) -> tuple[PodPlacement, ...] | None:
         """Place all pods, or none."""
-        milli = workload.request.milli if isinstance(workload.request, Share) else 0
+        milli = workload.request.milli if isinstance(workload.request, GpuShare) else 0
         pods: list[PodPlacement] = []
         rank = self._first.get(milli, 0)
         while len(pods) < workload.pods and rank < len(self._nodes):
@@ -256,9 +256,9 @@ class _Room:
         self._whole[rank] = self._devices[rank].count(GPU_MILLI)
 
 
-def milli_of(workload: Workload) -> int:
+def milli_of(workload: WorkloadInfo) -> int:
     """Return what all its pods take."""
-    return workload.pods * (workload.request.milli if isinstance(workload.request, Share) else 0)
+    return workload.pods * (workload.request.milli if isinstance(workload.request, GpuShare) else 0)
 
 
 def organisation(scale: float, seed: int, starts: int = 0) -> Snapshot:
@@ -266,8 +266,10 @@ def organisation(scale: float, seed: int, starts: int = 0) -> Snapshot:
     drawn = Organisation(scale, random.Random(seed))
     nodes, teams = drawn.nodes(), drawn.teams()
     workloads = tuple(drawn.workloads(nodes, teams))
-    snapshot = settled(Snapshot((Pool(POOL, POOL, Policy(), ("block", "rack")),), teams, nodes, workloads))
-    pending = [each for each in snapshot.workloads if each.status is Status.PENDING and not each.reserved]
+    snapshot = settled(
+        Snapshot((PoolInfo(POOL, POOL, Policy(), ("block", "rack")),), teams, nodes, workloads)
+    )
+    pending = [each for each in snapshot.workloads if each.status is OpenStatus.PENDING and not each.reserved]
     idle = round((1 - FILLED_PART) * len(nodes) * GPUS_PER_NODE * GPU_MILLI)
     return drawn.without_some(snapshot, sum(milli_of(each) for each in pending[:starts]) or idle)
 
@@ -287,7 +289,7 @@ def settled(snapshot: Snapshot) -> Snapshot:
     return snapshot
 
 
-def carried_out(workloads: Iterable[Workload], plan: Plan) -> Iterator[Workload]:
+def carried_out(workloads: Iterable[WorkloadInfo], plan: Plan) -> Iterator[WorkloadInfo]:
     """Yield the workloads after a plan has been carried out."""
     gone = {each.workload for each in plan.preemptions}
     pods = {each.workload: each.placements for each in plan.starts}
@@ -296,16 +298,20 @@ def carried_out(workloads: Iterable[Workload], plan: Plan) -> Iterator[Workload]
             yield _waiting(each)
         elif each.id in pods:
             yield replace(
-                each, status=Status.RUNNING, pool=POOL, placements=pods[each.id], started_at=NOW - MINUTE_MS
+                each,
+                status=OpenStatus.RUNNING,
+                pool=POOL,
+                placements=pods[each.id],
+                started_at=NOW - MINUTE_MS,
             )
         else:
             yield each
 
 
-def _waiting(workload: Workload) -> Workload:
-    if workload.status is Status.PENDING:
+def _waiting(workload: WorkloadInfo) -> WorkloadInfo:
+    if workload.status is OpenStatus.PENDING:
         return workload
-    return replace(workload, status=Status.PENDING, pool=None, placements=(), started_at=None)
+    return replace(workload, status=OpenStatus.PENDING, pool=None, placements=(), started_at=None)
 
 
 def full_for_a_gang(scale: float, seed: int) -> Snapshot:
@@ -315,20 +321,20 @@ def full_for_a_gang(scale: float, seed: int) -> Snapshot:
     """
     drawn = Organisation(scale, random.Random(seed))
     nodes, teams = drawn.nodes(), drawn.teams()
-    running = [each for each in drawn.workloads(nodes, teams) if each.status is Status.RUNNING]
+    running = [each for each in drawn.workloads(nodes, teams) if each.status is OpenStatus.RUNNING]
     milli = PREEMPTING_GPUS * GPU_MILLI
     pods = PREEMPTING_GPUS // GPUS_PER_NODE
-    team = Team("gang", "gang", shares=(TeamShare(POOL, milli),))
-    gang = Workload(
+    team = TeamInfo("gang", "gang", shares=(TeamShare(POOL, milli),))
+    gang = WorkloadInfo(
         "gang",
         "gang",
         team.id,
-        Share(GPUS_PER_NODE * GPU_MILLI),
+        GpuShare(GPUS_PER_NODE * GPU_MILLI),
         100,
         pods=pods,
         min_pods=pods,
         topology=Topology(required="block"),
         submitted_at=NOW - MINUTE_MS,
     )
-    pool = Pool(POOL, POOL, Policy(), ("block", "rack"))
+    pool = PoolInfo(POOL, POOL, Policy(), ("block", "rack"))
     return Snapshot((pool,), (*teams, team), nodes, (*running, gang))

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduling.acceleration.kept_ledger import KeptLedger
-from scheduling.engine import Device, Node, Pool, Share, TypicalRequest, Workload
+from scheduling.engine import DeviceInfo, GpuShare, NodeInfo, PoolInfo, TypicalRequest, WorkloadInfo
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 
@@ -49,19 +49,19 @@ class Request:
 
     def request(self) -> PodRequest:
         """Return it as the engine takes it."""
-        workload = Workload("pod", "pod", "team", Share(self.milli), gpu_types=self.gpu_types)
+        workload = WorkloadInfo("pod", "pod", "team", GpuShare(self.milli), gpu_types=self.gpu_types)
         return PodRequest.of(replace(workload, cpu_milli=self.cpu_milli, memory_mib=self.memory_mib))
 
 
-def read_nodes(path: Path) -> list[Node]:
+def read_nodes(path: Path) -> list[NodeInfo]:
     """Return the nodes of a CSV: sn, cpu_milli, memory_mib, gpu, model."""
     with path.open(newline="") as lines:
         return [
-            Node(
+            NodeInfo(
                 id=row["sn"],
                 name=row["sn"],
                 pool="pool",
-                devices=tuple(Device(index, row["model"]) for index in range(int(row["gpu"]))),
+                devices=tuple(DeviceInfo(index, row["model"]) for index in range(int(row["gpu"]))),
                 cpu_milli=int(row["cpu_milli"]),
                 memory_mib=int(row["memory_mib"]),
             )
@@ -103,9 +103,11 @@ def typical(requests: Sequence[Request]) -> tuple[TypicalRequest, ...]:
     )
 
 
-def fill(nodes: Sequence[Node], requests: Sequence[Request], seed: int, window: int | None) -> dict[str, Any]:
+def fill(
+    nodes: Sequence[NodeInfo], requests: Sequence[Request], seed: int, window: int | None
+) -> dict[str, Any]:
     """Return how much is allocated when all have arrived, and how long placing took."""
-    pool = Pool("pool", "pool", recent=() if window is not None else typical(requests))
+    pool = PoolInfo("pool", "pool", recent=() if window is not None else typical(requests))
     fleet = Nodes(pool, nodes, ())
     ledger = KeptLedger(fleet, ())
     pod_requests: dict[Request, PodRequest] = {}

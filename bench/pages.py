@@ -85,14 +85,14 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     django.setup()
     from django.core.management import call_command
 
-    from bench.tables import Tables
+    from bench.tables import TableWriter
     from chamber import collecting
     from scheduling.cycle import cycle
     from teams.models import Team
 
     call_command("migrate", verbosity=0)
     if not Team.objects.exists():
-        tables = Tables(arguments.scale, arguments.seed, 0, {})
+        tables = TableWriter(arguments.scale, arguments.seed, 0, {})
         tables.fill()
         add_teams(tables, arguments.teams)
         add_nodes(tables, arguments.nodes)

@@ -37,7 +37,7 @@ from typing import Any
 from scheduling.engine import Plan, Snapshot
 from scheduling.scenario.document import Format
 from scheduling.scenario.loader import load
-from scheduling.simulation.clock import Clock
+from scheduling.simulation.clock import SimulationClock
 from scheduling.simulation.summary import summary_of
 
 GPUS_PER_NODE = 8
@@ -49,7 +49,7 @@ ARRANGEMENTS = ("given", SHARED)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TraceJob:
     """One job of the trace; `at` in seconds since its first."""
 
     name: str
@@ -122,10 +122,12 @@ def _replay(arguments: argparse.Namespace, arrangement: str, part: float) -> dic
     trace = _trace(jobs, SHARED if shared else None, limits=arguments.limits)
     scenario = load(json.dumps(document).encode(), Format.JSON, trace=trace, future=True)
     loaded = time.process_time()
-    memory = Memory(scenario.now, window_seconds * 1000)
-    promises = Promises(arguments.interval * 1000)
+    memory = MemoryUse(scenario.now, window_seconds * 1000)
+    promises = StartPromises(arguments.interval * 1000)
     watches = [promises.look] if arguments.limits else []
-    ending = Clock(scenario, watches).run(window_seconds * 1000, arguments.interval * 1000, memory.look)
+    ending = SimulationClock(scenario, watches).run(
+        window_seconds * 1000, arguments.interval * 1000, memory.look
+    )
     summary = summary_of(ending.snapshot, ending.tally, ending.now)
     details = {"pools", "classes"} if shared else {"teams", "classes"}
     return {
@@ -141,7 +143,7 @@ def _replay(arguments: argparse.Namespace, arrangement: str, part: float) -> dic
     }
 
 
-def _jobs(arguments: argparse.Namespace) -> Iterator[Job]:
+def _jobs(arguments: argparse.Namespace) -> Iterator[TraceJob]:
     """Yield the jobs in the order of their submission."""
     listed = set(_listed(arguments.nodes))
     first: datetime | None = None
@@ -154,7 +156,7 @@ def _jobs(arguments: argparse.Namespace) -> Iterator[Job]:
                 continue
             first = first or at
             seconds = int((at - first).total_seconds())
-            yield Job(
+            yield TraceJob(
                 f"job-{row['job_id']}", row["vc"], seconds, int(row["num_gpus"]), int(row["duration_s"])
             )
 
@@ -164,7 +166,7 @@ def _listed(path: Path) -> dict[str, int]:
         return {row["vc"]: int(row["node num"]) for row in csv.DictReader(lines)}
 
 
-def _nodes(arguments: argparse.Namespace, jobs: list[Job]) -> dict[str, int]:
+def _nodes(arguments: argparse.Namespace, jobs: list[TraceJob]) -> dict[str, int]:
     """How many nodes each virtual cluster has."""
     found: dict[str, int] = defaultdict(int)
     for job in jobs:
@@ -204,7 +206,7 @@ def _teams(nodes: dict[str, int], *, shared: bool) -> list[dict[str, Any]]:
     return teams
 
 
-def _trace(jobs: list[Job], pool: str | None, *, limits: bool) -> bytes:
+def _trace(jobs: list[TraceJob], pool: str | None, *, limits: bool) -> bytes:
     """The jobs as the trace of a scenario; in the pool of their virtual cluster, where none is given."""
     text = io.StringIO()
     rows = csv.writer(text)
@@ -217,7 +219,7 @@ def _trace(jobs: list[Job], pool: str | None, *, limits: bool) -> bytes:
     return text.getvalue().encode()
 
 
-class Promises:
+class StartPromises:
     """What waiting jobs were promised when they were first seen, and whether their first start kept it."""
 
     def __init__(self, tolerance_ms: int) -> None:
@@ -263,7 +265,7 @@ class Promises:
         }
 
 
-class Memory:
+class MemoryUse:
     """What the process holds after each tenth of a window."""
 
     def __init__(self, start: int, window_ms: int) -> None:

@@ -23,7 +23,7 @@ from workloads.models import Attempt, EndReason, Event, EventKind, Phase, Status
 BATCH = 2_000
 
 
-class Tables:
+class TableWriter:
     """Writes the organisation, and lets part of what runs end so that others can start."""
 
     def __init__(self, scale: float, seed: int, starts: int, policy: dict[str, Any]) -> None:
@@ -50,12 +50,12 @@ class Tables:
             )
             self._teams(snapshot.teams)
             self._nodes(snapshot.nodes)
-            self._running([each for each in workloads if each.status is engine.Status.RUNNING])
-            self.add_pending([each for each in workloads if each.status is engine.Status.PENDING])
+            self._running([each for each in workloads if each.status is engine.OpenStatus.RUNNING])
+            self.add_pending([each for each in workloads if each.status is engine.OpenStatus.PENDING])
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")
 
-    def _teams(self, teams: Sequence[engine.Team]) -> None:
+    def _teams(self, teams: Sequence[engine.TeamInfo]) -> None:
         rows: dict[str, Team] = {}
         for team in teams:
             parent = None if team.parent is None else rows[team.parent]
@@ -77,7 +77,7 @@ class Tables:
             for share in team.shares
         )
 
-    def _nodes(self, nodes: Sequence[engine.Node]) -> None:
+    def _nodes(self, nodes: Sequence[engine.NodeInfo]) -> None:
         rows = [
             Node(
                 cluster=self.cluster,
@@ -98,7 +98,7 @@ class Tables:
         Device.objects.bulk_create(devices, batch_size=BATCH)
         self.devices = {(device.node.name, device.index): device.pk for device in devices}
 
-    def _row(self, workload: engine.Workload, **fields: Any) -> Workload:
+    def _row(self, workload: engine.WorkloadInfo, **fields: Any) -> Workload:
         self.names += 1
         name = f"w{self.names:07d}"
         at = self._moment(workload.submitted_at)
@@ -111,7 +111,7 @@ class Tables:
             priority=workload.priority,
             pods=workload.pods,
             min_pods=workload.min_pods,
-            gpu_milli=workload.request.milli if isinstance(workload.request, engine.Share) else None,
+            gpu_milli=workload.request.milli if isinstance(workload.request, engine.GpuShare) else None,
             cpu_milli=workload.cpu_milli,
             memory_mib=workload.memory_mib,
             topology_required=workload.topology.required or "",
@@ -126,7 +126,7 @@ class Tables:
     def _moment(self, milliseconds: int) -> datetime:
         return datetime.fromtimestamp(milliseconds / 1000, UTC) + self.shift
 
-    def _running(self, running: Sequence[engine.Workload]) -> None:
+    def _running(self, running: Sequence[engine.WorkloadInfo]) -> None:
         rows, attempts, placements = [], [], []
         for workload in running:
             row = self._row(
@@ -170,7 +170,7 @@ class Tables:
         Placement.objects.bulk_create(placements, batch_size=BATCH)
         self._submitted(rows)
 
-    def add_pending(self, pending: Iterable[engine.Workload]) -> None:
+    def add_pending(self, pending: Iterable[engine.WorkloadInfo]) -> None:
         """Write waiting workloads, each with its first event."""
         rows = [self._row(workload) for workload in pending]
         Workload.objects.bulk_create(rows, batch_size=BATCH)
@@ -199,7 +199,7 @@ class Tables:
         now = timezone.now()
         fresh = [self.drawn._pending(number, self.teams, self.busy) for number in range(count)]
         milli = sum(
-            each.pods * each.request.milli for each in fresh if isinstance(each.request, engine.Share)
+            each.pods * each.request.milli for each in fresh if isinstance(each.request, engine.GpuShare)
         )
         with transaction.atomic():
             running = Workload.objects.filter(attempt__isnull=False, priority__lt=100).order_by(

@@ -23,7 +23,7 @@ from chamber.counts import count as counted
 from chamber.errors import Refusal
 from chamber.limits import Exceeded, whereabouts
 from chamber.metrics import sign_ins
-from chamber.metrics.sign_ins import By
+from chamber.metrics.sign_ins import RefusedBy
 from chamber.models import ApiToken, BearerToken, Scope, ServiceToken, User
 from chamber.names import users_named
 from chamber.tokens import includes
@@ -183,7 +183,7 @@ def sign_in(request: "HttpRequest", username: str, password: str, *, via: Via) -
     if not cached(lambda cache: cache.get(known)):
         tries.append((_key("name", number, name), TRIES_PER_NAME_FROM_EVERYWHERE))
     if any(counted(key, SIGN_IN_WINDOW_SECONDS) > most for key, most in tries):
-        sign_ins.refused(By.TOO_MANY)
+        sign_ins.refused(RefusedBy.TOO_MANY)
         if _told.due():
             logger.warning("Tries to sign in from %s are refused: there are too many.", address)
         raise exceptions.Throttled(

@@ -10,23 +10,23 @@ EVERYTHING = "admin"
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class TokenBounds:
     """Only the team of this path and all below it, and of what may be changed only what a token of this scope may."""
 
     path: str = ""
     scope: str = EVERYTHING
 
 
-UNBOUND = Bounds()
+UNBOUND = TokenBounds()
 
 
-def bind(user: Any, bounds: Bounds) -> None:
+def bind(user: Any, bounds: TokenBounds) -> None:
     """Have this object of a person, and so this request, be allowed no more than the bounds leave."""
     user._chamber_bounds = bounds
     user.__dict__.pop("_chamber_roles", None)
 
 
-def bounds_of(user: Any) -> Bounds:
+def bounds_of(user: Any) -> TokenBounds:
     """Return what the token leaves with which a person asks; everything without one."""
-    bounds: Bounds = getattr(user, "_chamber_bounds", UNBOUND)
+    bounds: TokenBounds = getattr(user, "_chamber_bounds", UNBOUND)
     return bounds

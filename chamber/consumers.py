@@ -14,9 +14,9 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DatabaseError
 
 from chamber import live
-from chamber.live.hub import Reader, here
+from chamber.live.hub import PageReader, here
 from chamber.sessions import VIEWING, held_back
-from chamber.standing import Standing
+from chamber.standing import StreamStanding
 from teams.models import Pool
 from teams.permissions import Permission, may_anywhere
 from teams.sight import SIGHT_TOPIC, TOPIC, sight_of
@@ -52,7 +52,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     """
 
     channel_layer_alias = "none"  # the hub hears for all pages of the process
-    reader: Reader | None = None
+    reader: PageReader | None = None
     slow = False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -81,11 +81,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.close(TOO_MANY)
             return
         self.session_key: str = (session and session.session_key) or ""
-        self.standing = Standing(self.user.pk, session_key=self.session_key)
+        self.standing = StreamStanding(self.user.pk, session_key=self.session_key)
         self.asked: frozenset[str] = frozenset()
         self.sight = 0
         self.heard_at: deque[float] = deque(maxlen=MAX_MESSAGES)
-        self.reader = Reader(self.user.pk, {f"user:{self.user.pk}", live.session_topic(self.session_key)})
+        self.reader = PageReader(self.user.pk, {f"user:{self.user.pk}", live.session_topic(self.session_key)})
         self.hub.enter(self.reader)
         main = asyncio.current_task()
         self.speaking = asyncio.create_task(self._speak(self.reader))
@@ -128,7 +128,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.heard_at.append(now)
         return hurries
 
-    async def _speak(self, reader: Reader) -> None:
+    async def _speak(self, reader: PageReader) -> None:
         """Say what the hub hands over, and look now and then whether the page may stay."""
         try:
             while True:
@@ -146,7 +146,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except TimeoutError:
             self.slow = True
 
-    async def _may_stay(self, reader: Reader) -> bool:
+    async def _may_stay(self, reader: PageReader) -> bool:
         """Look whether the session and its user still are; stop what the user may no longer watch."""
         reader.alarmed = False
         try:

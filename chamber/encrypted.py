@@ -60,7 +60,7 @@ def _by(encrypted: str) -> By:
         return By.NEWEST
     try:
         encryption.decrypt(encrypted)
-    except encryption.Unreadable:
+    except encryption.UnreadableSecret:
         return By.UNKNOWN
     return By.OLDER
 

@@ -21,7 +21,7 @@ KEY_BYTES = 32
 PURPOSE = b"chamber: stored secrets"
 
 
-class Unreadable(Conflict):
+class UnreadableSecret(Conflict):
     """A text was encrypted with a key that this server does not have."""
 
     code = "unreadable"
@@ -54,11 +54,11 @@ def encrypt(text: str) -> str:
 
 
 def decrypt(encrypted: str) -> str:
-    """Return what was encrypted; raise `Unreadable` where no known key did it."""
+    """Return what was encrypted; raise `UnreadableSecret` where no known key did it."""
     try:
         return MultiFernet(_known()).decrypt(encrypted.encode()).decode()
     except (InvalidToken, ValueError) as error:
-        raise Unreadable from error
+        raise UnreadableSecret from error
 
 
 def is_current(encrypted: str) -> bool:

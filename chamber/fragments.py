@@ -65,7 +65,7 @@ class Viewer:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptAnswer:
     """An answer with the versions of what it shows."""
 
     body: bytes
@@ -97,7 +97,7 @@ class Kept:
 
 
 _owners, _viewers = Remembered("viewers", UUID), Remembered("viewers", Viewer)
-_parts, _shared = Remembered("parts", Kept), Remembered("parts", bool)
+_parts, _shared = Remembered("parts", KeptAnswer), Remembered("parts", bool)
 
 
 class FragmentMiddleware:
@@ -149,7 +149,7 @@ class FragmentMiddleware:
         minute = str(time.time() // ETAG_SECONDS)
         # What falls silent is announced by nobody but the live part, which may be what is away.
         etag = f'"{_digest(address, viewer.kind, repr(watched), minute, silence.mark())}"'
-        kept = Kept(response.content, dict(response.items()), etag, watched)
+        kept = KeptAnswer(response.content, dict(response.items()), etag, watched)
         _keep(kept, address, viewer)
         answer = kept.answer(request)
         answer.cookies = response.cookies
@@ -175,7 +175,7 @@ def alike(name: str, watched: Watched, read: Callable[[], Answer], kind: type[An
 
 
 @contextmanager
-def _turn(name: str, look: Callable[[], Kept | None]) -> Iterator[Kept | None]:
+def _turn(name: str, look: Callable[[], KeptAnswer | None]) -> Iterator[KeptAnswer | None]:
     """Give what `look` finds once another has rendered it; None to the one whose turn it is to render.
 
     Within the process others wait without looking; one of each process looks a few times a second what others did.
@@ -271,7 +271,7 @@ def forget_session(key: str) -> None:
     _viewers.delete(_viewer_key(live.session_topic(key)))
 
 
-def _keep(kept: Kept, address: str, viewer: Viewer) -> None:
+def _keep(kept: KeptAnswer, address: str, viewer: Viewer) -> None:
     """Keep an answer, and remember for longer that at this address there is something to share."""
     if live.UNKNOWN in kept.watched.versions:
         return
@@ -280,7 +280,7 @@ def _keep(kept: Kept, address: str, viewer: Viewer) -> None:
         _shared.set(_shared_key(address), True, SHARED_SECONDS)
 
 
-def _find(address: str, viewer: Viewer, heard: Mapping[str, int]) -> Kept | None:
+def _find(address: str, viewer: Viewer, heard: Mapping[str, int]) -> KeptAnswer | None:
     """Return the kept answer that suits."""
     keys = _key(address, viewer, viewer.user_id), _key(address, viewer, None)
     return _parts.find(*keys, suits=lambda kept: kept.suits(viewer, heard))

@@ -60,7 +60,7 @@ SUBMISSIONS = Limit("submissions", HOUR, "workload", "You have", own="submission
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class LimitState:
     """What is left of a limit, and after how many seconds it is whole again. `seconds` is None without a window."""
 
     name: str
@@ -76,18 +76,18 @@ class Exceeded(Refusal):
     status = 429
     code = "too-many-requests"
 
-    def __init__(self, message: str, use: Use) -> None:
+    def __init__(self, message: str, use: LimitState) -> None:
         super().__init__(message)
         self.use, self.retry_seconds = use, max(1, use.again)
 
 
-_uses: ContextVar[list[Use] | None] = ContextVar("uses", default=None)
+_uses: ContextVar[list[LimitState] | None] = ContextVar("uses", default=None)
 
 
 @contextmanager
-def noting() -> Iterator[list[Use]]:
+def noting() -> Iterator[list[LimitState]]:
     """Give the uses that are counted meanwhile: of one request."""
-    noted: list[Use] = []
+    noted: list[LimitState] = []
     token = _uses.set(noted)
     try:
         yield noted
@@ -103,7 +103,7 @@ def count(limit: Limit, whose: object, *, user: Any = None, by: int = 1, shared:
     number, elapsed = counts.window(limit.seconds)
     so_far = counts.count(_key(limit, whose, number), limit.seconds, by, shared=shared)
     use = _note(
-        Use(limit.name, most, limit.seconds, max(0, most - so_far), math.ceil(limit.seconds - elapsed))
+        LimitState(limit.name, most, limit.seconds, max(0, most - so_far), math.ceil(limit.seconds - elapsed))
     )
     if so_far > most:
         raise Exceeded(_sentence(limit, use), use)
@@ -141,7 +141,7 @@ def spent(limit: Limit, user: Any, *, by: int) -> Iterator[Spent]:
             counts.count(_key(limit, user.pk, number), limit.seconds, -by)
 
 
-def _sentence(limit: Limit, use: Use) -> str:
+def _sentence(limit: Limit, use: LimitState) -> str:
     span = "a minute" if limit.seconds == MINUTE else "an hour"
     most = counted(use.most, limit.noun)
     done = "submitted" if limit is SUBMISSIONS else "sent"
@@ -161,7 +161,7 @@ def most_open(name: str, own: str, user: Any) -> int:
 
 def exceeded(name: str, most: int, sentence: str, *, again: int = OPEN_AGAIN_SECONDS) -> Exceeded:
     """Return that there are as many of something as there may be at once."""
-    return Exceeded(sentence, _note(Use(name, most, None, 0, again)))
+    return Exceeded(sentence, _note(LimitState(name, most, None, 0, again)))
 
 
 _streams: Counter[object] = Counter()
@@ -202,7 +202,7 @@ async def streamed(user_id: object, told: AsyncGenerator[str]) -> AsyncGenerator
 # What is told
 
 
-def headers(uses: list[Use], *, all_of_them: bool) -> dict[str, str]:
+def headers(uses: list[LimitState], *, all_of_them: bool) -> dict[str, str]:
     """Return the fields that say what is left; only of what is used up, unless `all_of_them` are told."""
     told = [use for use in uses if all_of_them or not use.left]
     if not told:
@@ -234,7 +234,7 @@ def _own(user: Any) -> dict[str, int]:
     return found or {}
 
 
-def _note(use: Use) -> Use:
+def _note(use: LimitState) -> LimitState:
     noted = _uses.get()
     if noted is not None:
         noted.append(use)

@@ -106,7 +106,7 @@ class Bound(logging.Filter):
         return True
 
 
-class Line(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """A record for people: its message, then the fields that are known as `name=value`."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
@@ -132,7 +132,7 @@ def configuration(form: str, level: str, *, server: bool = True) -> dict[str, An
         "reserved_attrs": [*logging.makeLogRecord({}).__dict__, "message", "asctime", "request"],
     }
     as_line: dict[str, Any] = {
-        "()": "chamber.logs.Line",
+        "()": "chamber.logs.LineFormatter",
         "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
     }
     filters = {"bound": {"()": "chamber.logs.Bound"}}

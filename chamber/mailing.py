@@ -40,7 +40,7 @@ def settings_of(url: str, *, kept_in: Path | None = None) -> dict[str, Any]:
     Raises `SystemExit`, telling no password.
     """
     if kept_in is not None:
-        return {"EMAIL_BACKEND": "chamber.demo.mails.Backend", "EMAIL_FILE_PATH": str(kept_in)}
+        return {"EMAIL_BACKEND": "chamber.demo.mails.KeptMailBackend", "EMAIL_FILE_PATH": str(kept_in)}
     if not url:
         return {"EMAIL_BACKEND": f"{_BACKENDS}.dummy.EmailBackend"}
     try:
@@ -107,9 +107,9 @@ def send(message: "EmailMessage") -> bool:
         ValueError,
     ) as error:  # SMTP's own errors; and those of an address that no mail can be written to
         logger.error("A mail could not be sent by %s: %s", server_address(), why(error))
-        mails.count(mails.Result.REFUSED)
+        mails.count(mails.MailResult.REFUSED)
         return False
-    mails.count(mails.Result.SENT)
+    mails.count(mails.MailResult.SENT)
     return True
 
 
@@ -142,7 +142,7 @@ def send_quietly(write: "Callable[[], EmailMessage]") -> "Future[bool]":
     if len(_under_way) >= WAIT_AT_MOST:
         if _told.due():
             logger.error("A mail is given up: %d wait for the mail server already.", WAIT_AT_MOST)
-        mails.count(mails.Result.GIVEN_UP)
+        mails.count(mails.MailResult.GIVEN_UP)
         given_up: Future[bool] = Future()
         given_up.set_result(False)
         return given_up

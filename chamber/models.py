@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from chamber import live
-from chamber.bounds import Bounds, bind
+from chamber.bounds import TokenBounds, bind
 from chamber.ids import new_id
 
 ENDS_SESSIONS = frozenset({"password", "is_active", "session_generation"})
@@ -198,9 +198,9 @@ class BearerToken(models.Model):
         return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> TokenBounds:
         """What it leaves of its holder's roles for reading. Its team should be loaded."""
-        return Bounds(path=self.team.path) if self.team is not None else Bounds()
+        return TokenBounds(path=self.team.path) if self.team is not None else TokenBounds()
 
     @property
     def holder(self) -> User:

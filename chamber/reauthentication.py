@@ -110,7 +110,7 @@ ACTS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldRequest:
     """A request that waits until its person showed that it is them; `fields` are those of a form, None for a page."""
 
     path: str
@@ -134,18 +134,18 @@ def confirm(request: HttpRequest) -> None:
     request.session[CONFIRMED] = int(time.time())
 
 
-def held(request: HttpRequest, key: str) -> Held | None:
+def held(request: HttpRequest, key: str) -> HeldRequest | None:
     """Return the request that was held under this key; None where there is none any more."""
     found = _all(request).get(key)
     if found is None:
         return None
     fields = found["fields"]
-    return Held(
+    return HeldRequest(
         found["path"], found["act"], None if fields is None else [(name, text) for name, text in fields]
     )
 
 
-def release(request: HttpRequest, key: str) -> Held | None:
+def release(request: HttpRequest, key: str) -> HeldRequest | None:
     """Return the request that was held under this key, once."""
     found, others = held(request, key), _all(request)
     if found is not None:

@@ -21,7 +21,7 @@ from chamber.errors import NotAllowed
 from chamber.factors.reading import lack_factor
 from chamber.http import wants_fragment
 from chamber.models import User
-from chamber.people.reading import STATES, State, people
+from chamber.people.reading import STATES, PersonState, people
 from teams.models import SignInPolicy
 from teams.sign_in import required_from
 
@@ -47,7 +47,7 @@ SETS_UP = frozenset(
 
 def lacking() -> "QuerySet[User]":
     """Return who can sign in and has no second factor."""
-    return lack_factor(people().filter(STATES[State.ACTIVE]))
+    return lack_factor(people().filter(STATES[PersonState.ACTIVE]))
 
 
 def due(user: User) -> datetime | None:
@@ -64,7 +64,7 @@ def holds_back(user: User) -> bool:
     return at is not None and at <= timezone.now() and due(user) is not None
 
 
-class SecondFactor(BasePermission):
+class HasSecondFactor(BasePermission):
     """Lets nobody use the API who can only set up a second factor, by session or token."""
 
     def has_permission(self, request: "Request", view: "APIView") -> bool:  # noqa: ARG002 - DRF's signature

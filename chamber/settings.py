@@ -319,7 +319,7 @@ REST_FRAMEWORK: dict[str, object] = {
     "DEFAULT_PERMISSION_CLASSES": [
         "rest_framework.permissions.IsAuthenticated",
         "chamber.authentication.TokenScope",
-        "chamber.requirement.SecondFactor",
+        "chamber.requirement.HasSecondFactor",
     ],
     "DEFAULT_RENDERER_CLASSES": [
         "rest_framework.renderers.JSONRenderer",

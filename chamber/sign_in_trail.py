@@ -1,7 +1,7 @@
 """Rows of the audit trail about signing in: what no action of another room writes."""
 
 from chamber.metrics import sign_ins
-from chamber.metrics.sign_ins import By
+from chamber.metrics.sign_ins import RefusedBy
 from chamber.models import ApiToken, User
 from teams import audit
 from teams.actors import Actor, Via
@@ -19,20 +19,20 @@ def sign_in_failed(user: User | None, via: Via) -> None:
 
     What was typed there is kept nowhere: it may be a password.
     """
-    sign_ins.refused(By.PASSWORD)
+    sign_ins.refused(RefusedBy.PASSWORD)
     audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=user or _no_account())
 
 
 def provider_refused(provider: str, via: Via) -> None:
     """Note that a sign-in by a provider came to nothing: nobody is known."""
-    sign_ins.refused(By.PROVIDER)
+    sign_ins.refused(RefusedBy.PROVIDER)
     after = {"provider": provider}
     audit.record(by=Actor.nobody(via), action="person.sign-in-failed", target=_no_account(), after=after)
 
 
 def factor_refused(user: User | None, via: Via, *, signed_in: bool = False) -> None:
     """Note a wrong code, or a passkey that was not taken: of who signs in, or is signed in and has to show it again."""
-    sign_ins.refused(By.FACTOR)
+    sign_ins.refused(RefusedBy.FACTOR)
     by = Actor.person(user, via) if user is not None and signed_in else Actor.nobody(via)
     audit.record(by=by, action="person.factor-refused", target=user or _no_account())
 

@@ -24,7 +24,7 @@ CHECK_SECONDS = 3.0
 Allowed = Callable[[], Awaitable[bool]]
 
 
-class Standing:
+class StreamStanding:
     """Whose a stream is, and what let them begin it: a session, or a token."""
 
     def __init__(

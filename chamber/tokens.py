@@ -27,7 +27,7 @@ def includes(scope: str, wanted: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TokenRequest:
     """What a token to be made is called and may do: for so many days, everywhere or in a team and below it."""
 
     name: str
@@ -87,7 +87,7 @@ def create_token(
 
     `user` is as they were authenticated: whoever was signed out since gets none. A team is one that they see.
     """
-    wanted = Wanted(name, scope, days, team)
+    wanted = TokenRequest(name, scope, days, team)
     wanted.refuse_wrong()
     wanted.refuse_more_than(made_with)
     token = ApiToken()

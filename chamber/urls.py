@@ -120,7 +120,7 @@ chamber_patterns = (
 urlpatterns = [
     path("", include(chamber_patterns)),
     # The names are those by which allauth finds its pages.
-    path("sign-in/", views_sign_in.SignIn.as_view(), name="account_login"),
+    path("sign-in/", views_sign_in.SignInPage.as_view(), name="account_login"),
     path("sign-in/factor/", factors_sign_in.SecondStep.as_view(), name="mfa_authenticate"),
     path("sign-in/passkey/", factors_sign_in.PasskeySignIn.as_view(), name="mfa_login_webauthn"),
     path("sign-in/with/<slug:provider_id>/", oidc.start, name="openid_connect_login"),

@@ -18,12 +18,12 @@ from chamber.factors import passkeys
 from chamber.factors.adapter import WRONG_CODE
 from chamber.factors.codes import LONGEST, try_code
 from chamber.factors.forms import ONE_TIME
-from chamber.factors.reading import Kind, factors_of
+from chamber.factors.reading import FactorKind, factors_of
 from chamber.forms import Form
 from chamber.http import page
 from chamber.models import User
 from chamber.oidc.reading import providers_of
-from chamber.reauthentication import Held, confirm, held, release, window_seconds
+from chamber.reauthentication import HeldRequest, confirm, held, release, window_seconds
 from chamber.views_sign_in import LONGEST_PASSWORD
 from teams.actors import Via
 from teams.views.requests import person
@@ -77,10 +77,10 @@ def again(request: HttpRequest) -> HttpResponse:
         "minutes": window_seconds() // 60,
         "wrong": wrong,
         "password_form": forms_of["password"] if user.has_usable_password() else None,
-        "code_form": forms_of["code"] if kinds - {Kind.PASSKEY} else None,
+        "code_form": forms_of["code"] if kinds - {FactorKind.PASSKEY} else None,
         "providers": providers_of(user),
         "held": key,
-        "asked": passkeys.for_using(user) if Kind.PASSKEY in kinds and passkeys.are_possible() else "",
+        "asked": passkeys.for_using(user) if FactorKind.PASSKEY in kinds and passkeys.are_possible() else "",
     }
     return page(request, "account/again.html", context, status=422 if request.method == "POST" else 200)
 
@@ -135,7 +135,7 @@ def _by_passkey(request: HttpRequest, user: User) -> str:
     return "passkey"
 
 
-def go_on(request: HttpRequest, found: Held | None) -> HttpResponse:
+def go_on(request: HttpRequest, found: HeldRequest | None) -> HttpResponse:
     """Go on to the page that was asked for, or send the form that was held: from a page, whose script does it."""
     if found is None:
         return redirect(get_next_redirect_url(request) or "chamber:settings")

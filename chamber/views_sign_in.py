@@ -78,7 +78,7 @@ class SignInForm(Sentences, LoginForm):
             raise ValidationError(str(error.detail)) from error
 
 
-class SignIn(views.LoginView):
+class SignInPage(views.LoginView):
     """The sign-in page, answering 422 for a wrong pair and 429 with Retry-After after too many tries."""
 
     http_method_names = ["get", "head", "post", "options"]

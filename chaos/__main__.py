@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chaos import report, stage
-from chaos.faults import Fault
+from chaos.faults import InjectedFault
 from chaos.plants import PLANTS
-from chaos.run import NothingRuns, Result, Run, choose
+from chaos.run import ChaosResult, NothingRuns, Run, choose
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ def main() -> int:
     return 1 if result.violations else 0
 
 
-def _play(folder: Path, given: argparse.Namespace, faults: Sequence[Fault]) -> Result:
+def _play(folder: Path, given: argparse.Namespace, faults: Sequence[InjectedFault]) -> ChaosResult:
     """Set the stage in the folder and play."""
     prepare = PLANTS[given.plant].prepare if given.plant else ""
     with stage.running(folder, plant=given.plant, prepare=prepare) as running:

@@ -23,7 +23,7 @@ from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.command import read_nodes
 from agentlink.agent.runner import run_agent
-from agentlink.protocol import LIVING, NodeReport, Phase
+from agentlink.protocol import LIVING, NodeReport, ReportedPhase
 
 Line = dict[str, Any]
 Pod = tuple[UUID, int]
@@ -65,7 +65,7 @@ class RecordedCluster(SimulatedCluster):
     def _beginnings(self, seen: Observation) -> list[Line]:
         """Return the pods that are new; two lines for one that came and went between two looks."""
         if seen.created_at is None:
-            refused = seen.phase is Phase.FAILED and seen.attempt not in self._refused
+            refused = seen.phase is ReportedPhase.FAILED and seen.attempt not in self._refused
             return [self._line("refused", seen, 0)] if refused else []
         found: list[Line] = []
         for pod in seen.pods:

@@ -27,7 +27,7 @@ Step = Callable[[Stage], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InjectedFault:
     """A fault. `seconds` is how long it lasts before it is healed; `is_long` keeps it out of short runs."""
 
     name: str
@@ -37,32 +37,32 @@ class Fault:
     is_long: bool = False
     needs_disk: bool = False
 
-    def shortened(self) -> "Fault":
+    def shortened(self) -> "InjectedFault":
         """Return it as short runs have it."""
         return replace(self, seconds=min(self.seconds, 2.0))
 
 
-def _killed(name: str) -> Fault:
+def _killed(name: str) -> InjectedFault:
     async def inject(stage: Stage) -> None:
         await asyncio.to_thread(stage.services[name].kill)
 
     async def heal(stage: Stage) -> None:
         await asyncio.to_thread(stage.services[name].start)
 
-    return Fault(f"kill -9 {name}", inject, heal)
+    return InjectedFault(f"kill -9 {name}", inject, heal)
 
 
-def _paused(name: str) -> Fault:
+def _paused(name: str) -> InjectedFault:
     async def inject(stage: Stage) -> None:
         stage.services[name].pause()
 
     async def heal(stage: Stage) -> None:
         stage.services[name].resume()
 
-    return Fault(f"stop {name}", inject, heal, PAUSE_SECONDS)
+    return InjectedFault(f"stop {name}", inject, heal, PAUSE_SECONDS)
 
 
-def _astray(name: str, other: str) -> Fault:
+def _astray(name: str, other: str) -> InjectedFault:
     """The agent of one cluster comes with the token of another, whose own agent is at work."""
 
     async def start(stage: Stage, token: str) -> None:
@@ -82,22 +82,22 @@ def _astray(name: str, other: str) -> Fault:
     async def heal(stage: Stage) -> None:
         await start(stage, name)
 
-    return Fault(f"{name} with the token of {other}", inject, heal, AWAY_SECONDS)
+    return InjectedFault(f"{name} with the token of {other}", inject, heal, AWAY_SECONDS)
 
 
-def _server_away(name: str, sign: signal.Signals, called: str) -> Fault:
+def _server_away(name: str, sign: signal.Signals, called: str) -> InjectedFault:
     async def inject(stage: Stage) -> None:
         await asyncio.to_thread(getattr(stage.team, name).stop, sign)
 
     async def heal(stage: Stage) -> None:
         await asyncio.to_thread(getattr(stage.team, name).start)
 
-    return Fault(called, inject, heal, AWAY_SECONDS)
+    return InjectedFault(called, inject, heal, AWAY_SECONDS)
 
 
 def _troubled(
     trouble: Trouble, called: str, *, seconds: float = TROUBLE_SECONDS, is_long: bool = False
-) -> Fault:
+) -> InjectedFault:
     async def inject(stage: Stage) -> None:
         for proxy in stage.proxies.values():
             proxy.trouble = trouble
@@ -108,17 +108,17 @@ def _troubled(
         for proxy in stage.proxies.values():
             proxy.trouble = CALM
 
-    return Fault(called, inject, heal, seconds, is_long)
+    return InjectedFault(called, inject, heal, seconds, is_long)
 
 
-def _clock_moved(name: str, seconds: float) -> Fault:
+def _clock_moved(name: str, seconds: float) -> InjectedFault:
     async def inject(stage: Stage) -> None:
         stage.move_clock(name, seconds)
 
     async def heal(stage: Stage) -> None:
         stage.move_clock(name, 0.0)
 
-    return Fault(f"clock of {name} {seconds:+g} s", inject, heal, CLOCK_SECONDS)
+    return InjectedFault(f"clock of {name} {seconds:+g} s", inject, heal, CLOCK_SECONDS)
 
 
 async def _fill_disk(stage: Stage) -> None:
@@ -135,7 +135,7 @@ async def _free_disk(stage: Stage) -> None:
         await asyncio.to_thread(stage.team.database.start)
 
 
-FAULTS: tuple[Fault, ...] = (
+FAULTS: tuple[InjectedFault, ...] = (
     *(_killed(name) for name in KILLED),
     *(_paused(name) for name in PAUSED),
     *(_astray(name, other) for name, other in ASTRAY.items()),
@@ -153,5 +153,5 @@ FAULTS: tuple[Fault, ...] = (
     _clock_moved("worker", 90.0),
     _clock_moved("live", -90.0),
     _clock_moved("west", 3600.0),
-    Fault("database's disk full", _fill_disk, _free_disk, AWAY_SECONDS, needs_disk=True),
+    InjectedFault("database's disk full", _fill_disk, _free_disk, AWAY_SECONDS, needs_disk=True),
 )

@@ -34,7 +34,7 @@ ACTS = {
 EDITS = {"edit_team": 3, "edit_share": 3, "read": 4}
 
 
-class Journal:
+class LoadJournal:
     """The load's own record: a line of JSON when something is asked, another one with its answer, if any comes."""
 
     def __init__(self, path: Path) -> None:
@@ -78,7 +78,7 @@ class Person:
     team: str
     reserved: bool
     api: httpx.AsyncClient
-    journal: Journal
+    journal: LoadJournal
     chance: random.Random
     count: int = 0
     mine: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
@@ -260,7 +260,7 @@ class Load:
     """All people at once."""
 
     def __init__(self, url: str, tokens: dict[str, str], journal: Path, *, seed: int) -> None:
-        self.journal = Journal(journal)
+        self.journal = LoadJournal(journal)
         self._stop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         chance = random.Random(seed)

@@ -17,7 +17,7 @@ from pathlib import Path
 from chaos import stage
 from chaos.planted import BUGS
 from chaos.run import Run, choose
-from chaos.truths import Violation
+from chaos.truths import TruthViolation
 
 SECONDS = 45.0
 REST_SECONDS = 20.0
@@ -59,10 +59,10 @@ class Caught:
 
     name: str
     seconds: float
-    violations: list[Violation]
+    violations: list[TruthViolation]
 
     @property
-    def by(self) -> list[Violation]:
+    def by(self) -> list[TruthViolation]:
         """Return the violations of those truths that the bug is to break."""
         return [violation for violation in self.violations if violation.truth in PLANTS[self.name].truths]
 

@@ -2,12 +2,12 @@
 
 from statistics import median
 
-from chaos.run import Result
+from chaos.run import ChaosResult
 
 MOST_TOLD = 20
 
 
-def text(result: Result) -> str:
+def text(result: ChaosResult) -> str:
     """Return the violations with their rows, and the table of faults."""
     lines = [str(violation) for violation in result.violations[:MOST_TOLD]]
     if len(result.violations) > MOST_TOLD:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 
 from chaos import truths
-from chaos.faults import FAULTS, Fault
+from chaos.faults import FAULTS, InjectedFault
 from chaos.load import Load
 from chaos.organisation import EDITOR, LEAD, PROBER, TEAMS
 from chaos.probe import Probe
 from chaos.stage import Stage
-from chaos.truths import Violation
+from chaos.truths import TruthViolation
 
 CONVERGE_SECONDS = 180.0
 """The longest that anything may take to work again."""
@@ -31,28 +31,28 @@ class NothingRuns(Exception):  # noqa: N818 - an outcome
 
 
 @dataclass(slots=True)
-class Outcome:
+class FaultOutcome:
     """What came of one kind of fault."""
 
     fault: str
     times: int = 0
     seconds: list[float] = field(default_factory=list)
-    violations: list[Violation] = field(default_factory=list)
+    violations: list[TruthViolation] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Result:
+class ChaosResult:
     """What came of the run."""
 
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, FaultOutcome] = field(default_factory=dict)
     settled_seconds: float | None = None
     last_to_rest: str = ""
-    at_rest: list[Violation] = field(default_factory=list)
+    at_rest: list[TruthViolation] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
 
     @property
-    def violations(self) -> list[Violation]:
+    def violations(self) -> list[TruthViolation]:
         """All violations."""
         return [*(v for outcome in self.outcomes.values() for v in outcome.violations), *self.at_rest]
 
@@ -66,7 +66,7 @@ class Run:
         *,
         seed: int,
         seconds: float,
-        faults: Sequence[Fault],
+        faults: Sequence[InjectedFault],
         until: frozenset[int] = frozenset(),
         rest_seconds: float = REST_SECONDS,
     ) -> None:
@@ -74,12 +74,12 @@ class Run:
         self._chance = random.Random(seed)
         self._faults, self._rest_seconds = tuple(faults), rest_seconds
         self._seed = seed
-        self._result = Result()
+        self._result = ChaosResult()
         self._known: set[str] = set()
         # The reader is a process of its own: it takes no time from load and proxies.
         self._reader = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
 
-    async def play(self) -> Result:
+    async def play(self) -> ChaosResult:
         """Play it; return what came of it."""
         token = self._stage.team.token
         people = {name: token(name) for name in (EDITOR, LEAD, *(member for *_, member in TEAMS))}
@@ -114,7 +114,7 @@ class Run:
                 return True
         return False
 
-    def _plan(self) -> Iterator[Fault]:
+    def _plan(self) -> Iterator[InjectedFault]:
         """Yield faults for ever: all of them in an order of chance, then again in another one."""
         usable = [fault for fault in self._faults if self._stage.disk is not None or not fault.needs_disk]
         if self._seconds < SHORT_SECONDS:
@@ -122,9 +122,9 @@ class Run:
         while True:
             yield from self._chance.sample(usable, len(usable))
 
-    async def _one(self, fault: Fault, probe: Probe) -> None:
+    async def _one(self, fault: InjectedFault, probe: Probe) -> None:
         """Do it, make it good, and look how long that takes and what it broke."""
-        outcome = self._result.outcomes.setdefault(fault.name, Outcome(fault.name))
+        outcome = self._result.outcomes.setdefault(fault.name, FaultOutcome(fault.name))
         outcome.times += 1
         await fault.inject(self._stage)
         await asyncio.sleep(fault.seconds)
@@ -134,7 +134,7 @@ class Run:
             sentence = (
                 f"{CONVERGE_SECONDS:g} s after “{fault.name}” a new workload still does not run everywhere."
             )
-            outcome.violations.append(Violation(5, sentence))
+            outcome.violations.append(TruthViolation(5, sentence))
         else:
             outcome.seconds.append(took)
         outcome.violations += (found := await self._new(truths.safety))
@@ -153,18 +153,18 @@ class Run:
         self._result.at_rest += left + await self._new(truths.safety)
         return None if left else time.monotonic() - began
 
-    async def _new(self, look: "truths.Look") -> list[Violation]:
+    async def _new(self, look: "truths.Look") -> list[TruthViolation]:
         """Return violations that nobody has seen yet."""
         found = [violation for violation in await self._read(look) if violation.sentence not in self._known]
         self._known |= {violation.sentence for violation in found}
         return found
 
-    async def _read(self, look: "truths.Look") -> list[Violation]:
+    async def _read(self, look: "truths.Look") -> list[TruthViolation]:
         where = self._stage.team.database.url, self._stage.answers, self._stage.records
         return await asyncio.get_running_loop().run_in_executor(self._reader, look, *where)
 
 
-def choose(words: str) -> tuple[Fault, ...]:
+def choose(words: str) -> tuple[InjectedFault, ...]:
     """Return the faults whose names hold one of the comma-separated words; all for no word. Raises `ValueError`."""
     wanted = [word.strip() for word in words.split(",") if word.strip()]
     found = tuple(fault for fault in FAULTS if not wanted or any(word in fault.name for word in wanted))

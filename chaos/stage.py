@@ -16,7 +16,7 @@ from chaos.disk import CannotMount, Disk
 from chaos.link_proxy import LinkProxy
 from chaos.organisation import ClusterFiles
 from rig import deployment, servers
-from rig.deployment import Deployment, Service
+from rig.deployment import Deployment, ServiceProcess
 
 ARMED = "armed"
 STANDBY = "scheduler-2"
@@ -31,7 +31,7 @@ class Stage:
     disk: Disk | None
     clusters: tuple[ClusterFiles, ...]
     environment: dict[str, str]
-    agents: dict[str, Service] = field(default_factory=dict)
+    agents: dict[str, ServiceProcess] = field(default_factory=dict)
     proxies: dict[str, LinkProxy] = field(default_factory=dict)
 
     @property
@@ -45,7 +45,7 @@ class Stage:
         return tuple(cluster.record for cluster in self.clusters)
 
     @property
-    def services(self) -> dict[str, Service]:
+    def services(self) -> dict[str, ServiceProcess]:
         """All processes by name; an agent is called as its cluster."""
         return {**self.team.services, **self.agents}
 
@@ -80,11 +80,11 @@ class Stage:
                 agent.start()
             yield
 
-    def _agent(self, files: ClusterFiles, url: str) -> Service:
+    def _agent(self, files: ClusterFiles, url: str) -> ServiceProcess:
         command = [sys.executable, "-m", "chaos.cluster", "--url", url, "--transport", files.transport]
         command += ["--token-file", str(files.token), "--nodes", str(files.nodes)]
         command += ["--state", str(files.state), "--record", str(files.record)]
-        agent = Service(files.name, command, {**os.environ, **self.environment}, self.folder)
+        agent = ServiceProcess(files.name, command, {**os.environ, **self.environment}, self.folder)
         self.agents[files.name] = agent
         return agent
 
@@ -106,7 +106,7 @@ def running(folder: Path, *, plant: str = "", prepare: str = "") -> Iterator[Sta
                 connection.execute(prepare)
         # Two of them: one has its turn, the other stands by.
         first = team.services["scheduler"]
-        second = Service(STANDBY, first.command, first.environment, team.folder)
+        second = ServiceProcess(STANDBY, first.command, first.environment, team.folder)
         team.services[STANDBY] = second
         team.start()
         clusters = organisation.make(team.web_url, team.token(organisation.ADMIN), folder)

@@ -71,7 +71,7 @@ def nodes(name: str, count: int, *, gpus: int = 8, pool: str = "main", gpu_type:
     ]
 
 
-class Service:
+class ServiceProcess:
     """One process of the team, in a process group of its own."""
 
     def __init__(
@@ -205,7 +205,7 @@ class Deployment:
         self._given = dict(environment)
         self.environment = self._environment("web")
         self.services = {name: self._service(name) for name in ("web", "live", "worker", "scheduler", "beat")}
-        self.agents: dict[str, Service] = {}
+        self.agents: dict[str, ServiceProcess] = {}
         self._tokens: dict[str, str] = {}
 
     @property
@@ -271,7 +271,7 @@ class Deployment:
         for service in everything:
             service.stop(seconds=max(0.1, deadline - time.monotonic()))
 
-    def add_agent(self, name: str, reported: Sequence[Node], *, start: bool = True) -> Service:
+    def add_agent(self, name: str, reported: Sequence[Node], *, start: bool = True) -> ServiceProcess:
         """Connect a cluster and start its agent, which simulates these nodes; its pods outlive the agent."""
         with self.api("otto") as api:
             pools = [pool["slug"] for pool in api.get("pools/").raise_for_status().json()["results"]]
@@ -288,13 +288,15 @@ class Deployment:
         files[NODES_FILE].write_text(json.dumps(reported))
         command = [str(files.get(word, word)) for word in self._read["services"]["agent"]["command"]]
         environment = {**self._bare(), "CHAMBER_URL": self.live_url}
-        agent = self.agents[name] = Service(f"agent-{name}", command, environment, self.folder)
+        agent = self.agents[name] = ServiceProcess(f"agent-{name}", command, environment, self.folder)
         if start:
             agent.start()
         return agent
 
-    def _service(self, name: str) -> Service:
-        return Service(name, self._read["services"][name]["command"], self._environment(name), self.folder)
+    def _service(self, name: str) -> ServiceProcess:
+        return ServiceProcess(
+            name, self._read["services"][name]["command"], self._environment(name), self.folder
+        )
 
     def _environment(self, name: str) -> dict[str, str]:
         """Return the service's environment as the file has it, with this machine's addresses and folders."""

@@ -36,7 +36,7 @@ class Member(servers.Redis):
         return False
 
 
-class Watcher(servers.Redis):
+class SentinelServer(servers.Redis):
     """A sentinel; it keeps what it learns in its own file."""
 
     name = "Redis' sentinel"
@@ -59,10 +59,10 @@ class Watcher(servers.Redis):
         return [super().command()[0], str(self._file), "--sentinel"]
 
 
-class Watched:
+class WatchedRedis:
     """The servers and the sentinels. `url` is what `CHAMBER_REDIS` is to be."""
 
-    def __init__(self, members: list[Member], watchers: list[Watcher]) -> None:
+    def __init__(self, members: list[Member], watchers: list[SentinelServer]) -> None:
         self.members, self.watchers = members, watchers
         hosts = ",".join(f"127.0.0.1:{watcher.port}" for watcher in watchers)
         self.url = f"redis+sentinel://:{PASSWORD.replace('/', '%2F')}@{hosts}/{MASTER}/0"
@@ -99,7 +99,7 @@ def _until(holds: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def watched(folder: Path) -> Iterator[Watched]:
+def watched(folder: Path) -> Iterator[WatchedRedis]:
     """Run two servers and three sentinels inside the block; raise `ServerFailed`."""
     with ExitStack() as stack:
 
@@ -115,9 +115,9 @@ def watched(folder: Path) -> Iterator[Watched]:
         begun(master)
         replica = Member(place("replica"), master)
         begun(replica)
-        watchers = [Watcher(place(f"sentinel-{number}"), master) for number in range(3)]
+        watchers = [SentinelServer(place(f"sentinel-{number}"), master) for number in range(3)]
         for watcher in watchers:
             begun(watcher)
-        found = Watched([master, replica], watchers)
+        found = WatchedRedis([master, replica], watchers)
         found.wait_until_watched()
         yield found

@@ -166,7 +166,7 @@ class PoolFiguresShape(serializers.Serializer[Any]):
     not_queued = serializers.IntegerField(help_text=NOT_QUEUED_HELP)
 
 
-class Queue(APIView):
+class PoolQueue(APIView):
     """The queue of a pool."""
 
     @extend_schema(responses=QueueShape, parameters=[POOL, CURSOR])

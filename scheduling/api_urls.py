@@ -6,7 +6,7 @@ from scheduling import api, api_what_if
 
 urlpatterns = [
     path("queue/next/", api_what_if.QueueNext.as_view(), name="api-queue-next"),
-    path("queue/", api.Queue.as_view(), name="api-queue"),
+    path("queue/", api.PoolQueue.as_view(), name="api-queue"),
     path("workloads/<slug:slug>/explain/", api.Explain.as_view(), name="api-workload-explain"),
     path("plans/", api.Plans.as_view(), name="api-plans"),
     path("pools-figures/", api.PoolsFigures.as_view(), name="api-pools-figures"),

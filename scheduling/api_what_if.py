@@ -20,7 +20,7 @@ from scheduling.api import POOL
 from scheduling.explain.queue import pool_for as queue_pool
 from scheduling.whatif import asking, freed
 from scheduling.whatif.desk import TooMany
-from scheduling.whatif.draft import Draft
+from scheduling.whatif.draft import DraftEdits
 from scheduling.whatif.effect import Change
 from scheduling.whatif.shown import tell
 from teams.actions import PoolChanges, ShareEdit, TeamEdit
@@ -38,7 +38,7 @@ from teams.api.requests import (
 )
 from teams.api.shapes import GpusField, PolicyShape, ShareInDraft, StrictSerializer, TeamInDraft
 from teams.models import Pool, Team
-from teams.picture import Picture
+from teams.picture import TreePicture
 from workloads.admissible import completed
 from workloads.requests import SubmissionRequest, Unreadable
 
@@ -282,10 +282,10 @@ def _key(request: Request) -> tuple[object, str]:
     return person(request).pk, hashlib.sha256(body.encode()).hexdigest()
 
 
-def _draft(request: Request, values: dict[str, Any]) -> Draft:
+def _draft(request: Request, values: dict[str, Any]) -> DraftEdits:
     """Return the draft that the body describes; raise what of it would be refused."""
     by = actor(request)
-    drafts: list[Draft] = []
+    drafts: list[DraftEdits] = []
     told = _Together()
     with told:
         _refuse_twice("pools", [each["pool"] for each in values.get("pools", [])])
@@ -345,7 +345,7 @@ def _submission(by: Actor, given: object) -> SubmissionRequest:
         raise completed(unreadable, by) from unreadable
 
 
-def _nodes(by: Actor, nodes: dict[tuple[str, str], dict[str, Any]]) -> Draft:
+def _nodes(by: Actor, nodes: dict[tuple[str, str], dict[str, Any]]) -> DraftEdits:
     for (_, name), values in nodes.items():
         if ("cordoned" in values) == values["drained"]:
             raise Refusal(
@@ -366,7 +366,7 @@ def _refuse_twice(field: str, names: Sequence[str]) -> None:
 def _edits(request: Request, rows: list[dict[str, Any]], told: _Together) -> list[TeamEdit]:
     """Return the edits of those teams and pools that are there; note in `told` which are not."""
     teams = teams_for(request, [row["team"] for row in rows])
-    picture, pools, edits = Picture.load(), pools_for(request), []
+    picture, pools, edits = TreePicture.load(), pools_for(request), []
     for index, row in enumerate(rows):
         slug = row["team"]
         for number, share in enumerate(row.get("shares", [])):
@@ -379,7 +379,7 @@ def _edits(request: Request, rows: list[dict[str, Any]], told: _Together) -> lis
     return edits
 
 
-def _edit(team: Team, row: dict[str, Any], picture: Picture, pools: dict[str, Pool]) -> TeamEdit:
+def _edit(team: Team, row: dict[str, Any], picture: TreePicture, pools: dict[str, Pool]) -> TeamEdit:
     values = milli_keys(
         {key: value for key, value in row.items() if key not in {"team", "shares"}}, "maximum"
     )

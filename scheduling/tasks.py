@@ -44,7 +44,7 @@ def roll_up_usage() -> None:
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types
 def prune_cycles() -> None:
     """Delete cycles that nobody will replay any more."""
-    cycle.prune(older_than=retention.kept(retention.Kind.CYCLES), now=timezone.now())
+    cycle.prune(older_than=retention.kept(retention.RetentionKind.CYCLES), now=timezone.now())
 
 
 @worker_shutdown.connect  # type: ignore[untyped-decorator]  # celery has no types

@@ -13,12 +13,12 @@ from chamber.http import page
 from scheduling.views import WAIT_SECONDS
 from scheduling.whatif import asking
 from scheduling.whatif.desk import TooMany
-from scheduling.whatif.draft import Draft
+from scheduling.whatif.draft import DraftEdits
 from scheduling.whatif.shown import tell
 from teams.actors import Actor, Via
 from teams.views.draft import entries_of
 from teams.views.pools import pool_form
-from teams.views.requests import Place, pool_for
+from teams.views.requests import TreePlace, pool_for
 from teams.views.tree import row_form
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ TOKEN = "csrfmiddlewaretoken"  # noqa: S105 - the name of a field
 @require_POST
 def what_if_team(request: HttpRequest, slug: str) -> HttpResponse:
     """What saving a row of the tree would change."""
-    place = Place.of(request)
+    place = TreePlace.of(request)
     row, form = row_form(request, place, slug)
 
-    def draft() -> Draft:
+    def draft() -> DraftEdits:
         return asking.of_teams(by=_actor(request), edits=[form.edit(row.team, place.sharing)])
 
     save = f"{reverse('teams:edit', args=[slug])}?{place.query}"
@@ -43,10 +43,10 @@ def what_if_team(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def what_if_teams(request: HttpRequest) -> HttpResponse:
     """What saving all rows of the tree's page would change."""
-    place = Place.of(request)
+    place = TreePlace.of(request)
     entries = entries_of(request, place)
 
-    def draft() -> Draft:
+    def draft() -> DraftEdits:
         edits = [form.edit(row.team, place.sharing) for row, form in entries if form.differs()]
         return asking.of_teams(by=_actor(request), edits=edits)
 
@@ -63,7 +63,7 @@ def what_if_pool(request: HttpRequest, slug: str) -> HttpResponse:
         raise no_such("pool", slug)
     form = pool_form(request, pool)
 
-    def draft() -> Draft:
+    def draft() -> DraftEdits:
         version = form.cleaned_data["version"] or 0
         return asking.of_pool(by=_actor(request), pool=pool, version=version, changes=form.changes())
 
@@ -78,7 +78,7 @@ def what_if_drain(request: HttpRequest) -> HttpResponse:
     keys = [(cluster, name) for cluster, _, name in (node.partition("/") for node in nodes)]
     wrong = [] if nodes else ["Choose a node."]
 
-    def draft() -> Draft:
+    def draft() -> DraftEdits:
         return asking.of_nodes(by=_actor(request), cordoned={}, drained=keys)
 
     return _answer(request, f"Draining {', '.join(nodes)}", "", wrong, draft)
@@ -102,7 +102,7 @@ def _wrong(entries: Iterable[tuple[str, forms.Form]]) -> list[str]:
 
 
 def _answer(
-    request: HttpRequest, title: str, save_url: str, wrong: list[str], draft: Callable[[], Draft]
+    request: HttpRequest, title: str, save_url: str, wrong: list[str], draft: Callable[[], DraftEdits]
 ) -> HttpResponse:
     """Answer the panel, or the page; refusals of the draft are part of the answer. Without a `save_url` there is
     nothing to save."""

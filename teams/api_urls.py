@@ -8,7 +8,7 @@ from teams.api.groups import GroupDetail, GroupPeople, GroupPerson, Groups
 from teams.api.members import MemberDetail, Members
 from teams.api.pools import PoolDetail, Pools
 from teams.api.rules import Rules
-from teams.api.shares import ShareDetail, Shares
+from teams.api.shares import ShareDetail, TeamShares
 from teams.api.sign_in import SignIn, SignInGroup, SignInGroups
 from teams.api.teams import ArchiveTeam, MoveTeam, TeamDetail, TeamEdits, Teams, UnarchiveTeam
 
@@ -21,7 +21,7 @@ urlpatterns = [
     path("teams/<slug:slug>/members/", Members.as_view(), name="api-members"),
     path("teams/<slug:slug>/members/<uuid:binding_id>/", MemberDetail.as_view(), name="api-member"),
     path("teams/<slug:slug>/rules/", Rules.as_view(), name="api-rules"),
-    path("teams/<slug:slug>/shares/", Shares.as_view(), name="api-shares"),
+    path("teams/<slug:slug>/shares/", TeamShares.as_view(), name="api-shares"),
     path("teams/<slug:slug>/shares/<slug:pool_slug>/", ShareDetail.as_view(), name="api-share"),
     path("team-edits/", TeamEdits.as_view(), name="api-team-edits"),
     path("declared/", Declared.as_view(), name="api-declared"),

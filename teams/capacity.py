@@ -12,12 +12,12 @@ from django.db.models import Count, Q, Sum
 from django.db.models.functions import Coalesce
 
 from teams.models import Pool
-from teams.picture import Picture
+from teams.picture import TreePicture
 from teams.values import amount_text, gpus
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class PoolCapacity:
     """A pool's capacity in milli-GPUs; so many of its devices are `slices`, which count `slices_milli` of it."""
 
     milli: int = 0
@@ -30,7 +30,7 @@ class Capacity:
         return amount_text(self.milli, self.slices, self.slices_milli)
 
 
-def capacities(pools: Iterable[Pool] | None = None) -> dict[UUID, Capacity]:
+def capacities(pools: Iterable[Pool] | None = None) -> dict[UUID, PoolCapacity]:
     """Return each pool's capacity (one query).
 
     Counted are devices of nodes that are ready, not cordoned and still reported, slices by their share, but for those
@@ -47,7 +47,7 @@ def capacities(pools: Iterable[Pool] | None = None) -> dict[UUID, Capacity]:
         slices_milli=Coalesce(Sum(share, filter=cut), 0),
     )
     found = counted.values_list("pk", "milli", "slices", "slices_milli")
-    return {key: Capacity(*numbers) for key, *numbers in found}
+    return {key: PoolCapacity(*numbers) for key, *numbers in found}
 
 
 def capacity_milli(pools: Iterable[Pool] | None = None) -> dict[UUID, int]:
@@ -55,7 +55,7 @@ def capacity_milli(pools: Iterable[Pool] | None = None) -> dict[UUID, int]:
     return {key: capacity.milli for key, capacity in capacities(pools).items()}
 
 
-def guaranteed_milli(picture: Picture) -> dict[UUID, int]:
+def guaranteed_milli(picture: TreePicture) -> dict[UUID, int]:
     """Return what the whole organisation is guaranteed of each pool."""
     roots = [node.id for node in picture.nodes.values() if node.parent_id is None]
     return {
@@ -64,7 +64,7 @@ def guaranteed_milli(picture: Picture) -> dict[UUID, int]:
     }
 
 
-def oversubscribed(picture: Picture, capacity: dict[UUID, int]) -> dict[UUID, str]:
+def oversubscribed(picture: TreePicture, capacity: dict[UUID, int]) -> dict[UUID, str]:
     """Return a sentence for each pool of `capacity` of which more is guaranteed than it has, by pool id."""
     found = {}
     for pool_id, guaranteed in guaranteed_milli(picture).items():

@@ -21,15 +21,15 @@ from teams.fields import (
     PrioritiesField,
 )
 from teams.models import (
-    ElasticPreemption,
-    Fairness,
-    Placement,
+    ElasticPreemptionPolicy,
+    FairnessPolicy,
+    PlacementPolicy,
     Pool,
     PoolPolicy,
     PriorityRange,
-    Queueing,
+    QueueingPolicy,
     Role,
-    Sharing,
+    SharingPolicy,
     Team,
     TeamRules,
 )
@@ -208,7 +208,7 @@ class GroupForm(Form):
         super().__init__(data, auto_id="group-%s")
 
 
-class PersonForm(Form):
+class GroupMemberForm(Form):
     """Somebody to put into a group."""
 
     who = forms.CharField(label="User name or e-mail address", max_length=254)
@@ -372,37 +372,40 @@ class PoolForm(Form):
         label="Queueing policy",
         help_text="What later workloads may do while the first has no place.",
         choices=[
-            (Queueing.BACKFILL, "Backfill: later workloads start if they do not delay the first"),
-            (Queueing.BEST_EFFORT_FIFO, "Best-effort FIFO: later workloads start if they fit"),
-            (Queueing.STRICT_FIFO, "Strict FIFO: later workloads wait"),
+            (QueueingPolicy.BACKFILL, "Backfill: later workloads start if they do not delay the first"),
+            (QueueingPolicy.BEST_EFFORT_FIFO, "Best-effort FIFO: later workloads start if they fit"),
+            (QueueingPolicy.STRICT_FIFO, "Strict FIFO: later workloads wait"),
         ],
     )
     elastic_preemption = forms.ChoiceField(
         label="Elastic preemption",
         help_text="Which elastic workloads an elastic workload may preempt. Reserved work preempts any of them.",
         choices=[
-            (ElasticPreemption.PRIORITY, "By priority, then by fair share"),
-            (ElasticPreemption.FAIR_SHARE, "By fair share only, across teams"),
-            (ElasticPreemption.NEVER, "None"),
+            (ElasticPreemptionPolicy.PRIORITY, "By priority, then by fair share"),
+            (ElasticPreemptionPolicy.FAIR_SHARE, "By fair share only, across teams"),
+            (ElasticPreemptionPolicy.NEVER, "None"),
         ],
     )
     placement = forms.ChoiceField(
         label="Placement",
         choices=[
-            (Placement.BINPACK, "Binpack: fill nodes one after the other"),
-            (Placement.SPREAD, "Spread: fill nodes evenly"),
+            (PlacementPolicy.BINPACK, "Binpack: fill nodes one after the other"),
+            (PlacementPolicy.SPREAD, "Spread: fill nodes evenly"),
         ],
     )
     fairness = forms.ChoiceField(
         label="Fairness",
         choices=[
-            (Fairness.ENTITLEMENT, "Share: lowest use of entitlement first"),
-            (Fairness.USAGE, "Usage: least recent use first"),
+            (FairnessPolicy.ENTITLEMENT, "Share: lowest use of entitlement first"),
+            (FairnessPolicy.USAGE, "Usage: least recent use first"),
         ],
     )
     sharing = forms.ChoiceField(
         label="GPU sharing",
-        choices=[(Sharing.FRACTIONS, "Fractions of a GPU allowed"), (Sharing.NONE, "Whole GPUs only")],
+        choices=[
+            (SharingPolicy.FRACTIONS, "Fractions of a GPU allowed"),
+            (SharingPolicy.NONE, "Whole GPUs only"),
+        ],
     )
     usage_half_life_seconds = DurationField(
         low=60, label="Usage half-life", help_text="For example 7d: past use counts half after this time."

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownGroup:
     """A group with its size, and its roles on teams that the reader may see."""
 
     group: Group
@@ -25,14 +25,14 @@ class Shown:
     roles: tuple[Binding, ...]
 
 
-def groups_for(reader: "User") -> list[Shown]:
+def groups_for(reader: "User") -> list[ShownGroup]:
     """Return all groups in the order of their names (three queries); refuse who gives nobody a role."""
     _require(reader)
     rows = Group.objects.annotate(size=Count("user")).order_by("name")
     return _shown(rows, reader)
 
 
-def group_for(reader: "User", group_id: int) -> Shown:
+def group_for(reader: "User", group_id: int) -> ShownGroup:
     """Return one group; raise `NotVisible` where there is none."""
     _require(reader)
     found = _shown(Group.objects.filter(pk=group_id).annotate(size=Count("user")), reader)
@@ -54,7 +54,7 @@ def _require(reader: "User") -> None:
         raise NotAllowed("Your role does not let you see groups: only who gives roles may.")
 
 
-def _shown(rows: Iterable[Group], reader: "User") -> list[Shown]:
+def _shown(rows: Iterable[Group], reader: "User") -> list[ShownGroup]:
     found = list(rows)
     roles: dict[int, list[Binding]] = defaultdict(list)
     seen = Team.objects.visible_to(reader).order_by().values("pk")
@@ -63,4 +63,4 @@ def _shown(rows: Iterable[Group], reader: "User") -> list[Shown]:
     )
     for binding in given.order_by("team__path", "role"):
         roles[binding.group_id or 0].append(binding)
-    return [Shown(group, getattr(group, "size", 0), tuple(roles[group.pk])) for group in found]
+    return [ShownGroup(group, getattr(group, "size", 0), tuple(roles[group.pk])) for group in found]

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from teams.models import Pool, Team
-from teams.tree import Entitlements, Node, Quota, Tree, moved, quotas_of
+from teams.tree import Entitlements, Quota, TeamTree, TreeNode, moved, quotas_of
 from teams.values import ShareChanges, TeamChanges, gpus
 
 
@@ -29,24 +29,24 @@ def lock_teams(rows: QuerySet[Team]) -> None:
 
 
 @dataclass(frozen=True)
-class Picture:
+class TreePicture:
     """All teams that are not archived and their quotas by pool and team. Edits give a new picture."""
 
-    nodes: Mapping[UUID, Node]
+    nodes: Mapping[UUID, TreeNode]
     quotas: Mapping[UUID, Mapping[UUID, Quota]]
     pools: Mapping[UUID, Pool]
 
     @classmethod
-    def load(cls) -> "Picture":
+    def load(cls) -> "TreePicture":
         """Read everything (three queries)."""
         return cls(
-            nodes=Tree.load().nodes,
+            nodes=TeamTree.load().nodes,
             quotas=quotas_of(),
             pools={pool.pk: pool for pool in Pool.objects.all()},
         )
 
     @classmethod
-    def locked(cls) -> "Picture":
+    def locked(cls) -> "TreePicture":
         """Read everything, and keep it so until the transaction ends: edits come one after another."""
         lock_tree()
         return cls.load()
@@ -60,7 +60,7 @@ class Picture:
         """Return what the team was given of the pool."""
         return self.quotas.get(pool_id, {}).get(team_id, Quota())
 
-    def with_team(self, team_id: UUID, changes: TeamChanges) -> "Picture":
+    def with_team(self, team_id: UUID, changes: TeamChanges) -> "TreePicture":
         """Return the picture with other limits of a team."""
         node = self.nodes[team_id]
         changed = node._replace(
@@ -70,7 +70,7 @@ class Picture:
         )
         return replace(self, nodes={**self.nodes, team_id: changed})
 
-    def with_share(self, pool_id: UUID, team_id: UUID, changes: ShareChanges) -> "Picture":
+    def with_share(self, pool_id: UUID, team_id: UUID, changes: ShareChanges) -> "TreePicture":
         """Return the picture with another share of a team."""
         quota = self.quota(pool_id, team_id)
         changed = replace(
@@ -82,13 +82,13 @@ class Picture:
             self, quotas={**self.quotas, pool_id: {**self.quotas.get(pool_id, {}), team_id: changed}}
         )
 
-    def with_parent(self, team_id: UUID, parent_id: UUID) -> "Picture":
+    def with_parent(self, team_id: UUID, parent_id: UUID) -> "TreePicture":
         """Return the picture with the team below another parent."""
         return replace(self, nodes={node.id: node for node in moved(self.nodes, team_id, parent_id)})
 
-    def with_teams(self, teams: Iterable[Team]) -> "Picture":
+    def with_teams(self, teams: Iterable[Team]) -> "TreePicture":
         """Return the picture with more teams, which come by depth."""
-        return replace(self, nodes={**self.nodes, **Tree.of(map(Node.of, teams)).nodes})
+        return replace(self, nodes={**self.nodes, **TeamTree.of(map(TreeNode.of, teams)).nodes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Excess:
     sentence: str
 
 
-def envelopes_exceeded(before: Picture, after: Picture) -> list[Excess]:
+def envelopes_exceeded(before: TreePicture, after: TreePicture) -> list[Excess]:
     """Return where children's guarantees would exceed the parent's reservation by more than before.
 
     A parent without a reservation has no envelope. What was exceeded already (a team was moved in by an older
@@ -123,7 +123,7 @@ def envelopes_exceeded(before: Picture, after: Picture) -> list[Excess]:
     return found
 
 
-def guarantees_raised(before: Picture, after: Picture, team_id: UUID) -> list[Excess]:
+def guarantees_raised(before: TreePicture, after: TreePicture, team_id: UUID) -> list[Excess]:
     """Return the pools in which the team would be guaranteed more than before."""
     found = []
     for pool_id, teams in after.entitled.items():

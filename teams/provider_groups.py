@@ -12,7 +12,7 @@ from teams.models import Binding, ProviderGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class GroupMapping:
     """A group of a provider, and the role that it gives on a team; `known`: the provider is in the settings."""
 
     binding: Binding
@@ -22,7 +22,7 @@ class Mapping:
     known: bool
 
 
-def mappings() -> list[Mapping]:
+def mappings() -> list[GroupMapping]:
     """Return all, by provider, group and team (one query)."""
     order = ("group__provider_group__provider", "group__provider_group__name", "team__path")
     rows = mapped().select_related("team", "group__provider_group").order_by(*order)
@@ -30,7 +30,7 @@ def mappings() -> list[Mapping]:
     return [_mapping(row, known) for row in rows.annotate(size=Count("group__user"))]
 
 
-def mapping_of(binding_id: UUID) -> Mapping:
+def mapping_of(binding_id: UUID) -> GroupMapping:
     """Return one; raise `NotVisible` where there is none of this id."""
     found = next((each for each in mappings() if each.binding.pk == binding_id), None)
     if found is None:
@@ -50,9 +50,9 @@ def is_mapped(provider: str, names: Iterable[str]) -> bool:
     return any(name in given for name in rows.values_list("name", flat=True))
 
 
-def _mapping(row: Binding, known: set[str]) -> Mapping:
+def _mapping(row: Binding, known: set[str]) -> GroupMapping:
     group = row.group
     if group is None:
         raise ValueError(f"{row} is of no group")
     of = group.provider_group
-    return Mapping(row, of.provider, of.name, getattr(row, "size", 0), known=of.provider in known)
+    return GroupMapping(row, of.provider, of.name, getattr(row, "size", 0), known=of.provider in known)

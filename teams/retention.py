@@ -12,7 +12,7 @@ from teams.models import Horizon
 BATCH = 1000
 
 
-class Kind(StrEnum):
+class RetentionKind(StrEnum):
     """What is kept for a time of its own, by the word in its setting."""
 
     WORKLOADS = "WORKLOAD"
@@ -22,21 +22,21 @@ class Kind(StrEnum):
     CYCLES = "CYCLE"
 
 
-def kept(kind: Kind) -> timedelta:
+def kept(kind: RetentionKind) -> timedelta:
     """Return how long this kind is kept: `CHAMBER_KEEP_<kind>_DAYS`, else `CHAMBER_KEEP_DAYS`.
 
     Logs go with their workload at the latest.
     """
     given: int | None = getattr(settings, f"CHAMBER_KEEP_{kind}_DAYS")
     days = settings.CHAMBER_KEEP_DAYS if given is None else given
-    if kind is Kind.LOGS:
-        return min(timedelta(days=days), kept(Kind.WORKLOADS))
+    if kind is RetentionKind.LOGS:
+        return min(timedelta(days=days), kept(RetentionKind.WORKLOADS))
     return timedelta(days=days)
 
 
 def move_horizon(now: datetime) -> datetime:
     """Move the horizon to where the first of workloads and audit trail may go, and return it; it never moves back."""
-    wanted = now - min(kept(Kind.WORKLOADS), kept(Kind.AUDIT))
+    wanted = now - min(kept(RetentionKind.WORKLOADS), kept(RetentionKind.AUDIT))
     with transaction.atomic():
         horizon, made = Horizon.objects.select_for_update().get_or_create(
             pk=1, defaults={"kept_from": wanted}
@@ -47,7 +47,7 @@ def move_horizon(now: datetime) -> datetime:
     return horizon.kept_from
 
 
-def before(kind: Kind, horizon: datetime, now: datetime) -> datetime:
+def before(kind: RetentionKind, horizon: datetime, now: datetime) -> datetime:
     """Return before when this kind goes: never later than the horizon, which the database holds it to."""
     return min(horizon, now - kept(kind))
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Self
 
 from teams.models import Pool, Role, Team
 from teams.permissions import Permission, paths_where, roles_by_path
-from teams.picture import Picture
-from teams.tree import Entitled, Node, Quota, Tree, quotas_of
+from teams.picture import TreePicture
+from teams.tree import Entitled, Quota, TeamTree, TreeNode, quotas_of
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -20,7 +20,7 @@ MAX_LEVEL = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TreeRow:
     """A team in one pool. `level` is its indentation; `closed` says that its children are not on this page."""
 
     team: Team
@@ -80,21 +80,21 @@ class Powers:
 class Table:
     """The rows of a page, how many teams there are in all, and the picture of the whole tree that they are from."""
 
-    rows: list[Row]
+    rows: list[TreeRow]
     teams: int
     partial: bool
-    picture: Picture
+    picture: TreePicture
 
     @property
-    def editable(self) -> list[Row]:
+    def editable(self) -> list[TreeRow]:
         """The rows that may be edited."""
         return [row for row in self.rows if row.may_edit]
 
 
 def table(user: "User", pool: Pool | None, *, under: Team | None = None) -> Table:
     """Return the rows of the teams the user may see, or of those under one (at most five queries)."""
-    tree, quotas = Tree.load(), quotas_of([pool]) if pool else {}
-    picture = Picture(tree.nodes, quotas, {pool.pk: pool} if pool else {})
+    tree, quotas = TeamTree.load(), quotas_of([pool]) if pool else {}
+    picture = TreePicture(tree.nodes, quotas, {pool.pk: pool} if pool else {})
     powers = Powers.of(user)
     seen = tree.under([under.path] if under else powers.visible)
     partial = len(seen) > LARGE
@@ -104,16 +104,16 @@ def table(user: "User", pool: Pool | None, *, under: Team | None = None) -> Tabl
 
 def teams_of_table(user: "User", *, under: Team | None = None) -> list[Team]:
     """Return the teams that have a row in that table (at most three queries)."""
-    seen = Tree.load().under([under.path] if under else Powers.of(user).visible)
+    seen = TeamTree.load().under([under.path] if under else Powers.of(user).visible)
     return [team for team, _ in _shown(seen, partial=len(seen) > LARGE)]
 
 
-def row(user: "User", team: Team, pool: Pool | None, *, under: Team | None = None) -> Row | None:
+def row(user: "User", team: Team, pool: Pool | None, *, under: Team | None = None) -> TreeRow | None:
     """Return one row as it stands in that table; None where it is not on the page."""
     return next((found for found in table(user, pool, under=under).rows if found.team.pk == team.pk), None)
 
 
-def _shown(seen: Tree, *, partial: bool) -> list[tuple[Team, int]]:
+def _shown(seen: TeamTree, *, partial: bool) -> list[tuple[Team, int]]:
     """Return the teams that have a row, each with its level (one query: only of these more is needed than the tree
     says).
     """
@@ -125,13 +125,13 @@ def _shown(seen: Tree, *, partial: bool) -> list[tuple[Team, int]]:
 
 
 def _rows(
-    tree: Tree, seen: Tree, picture: Picture, pool: Pool | None, powers: Powers, *, partial: bool
-) -> Iterator[Row]:
+    tree: TeamTree, seen: TeamTree, picture: TreePicture, pool: Pool | None, powers: Powers, *, partial: bool
+) -> Iterator[TreeRow]:
     entitled = picture.entitled[pool.pk] if pool else {}
     for team, level in _shown(seen, partial=partial):
         found = entitled.get(team.pk)
         by = found.bound_by if found else None
-        yield Row(
+        yield TreeRow(
             team=team,
             level=min(level, MAX_LEVEL),
             quota=picture.quota(pool.pk, team.pk) if pool else Quota(),
@@ -145,5 +145,5 @@ def _rows(
         )
 
 
-def _called(team: Node, powers: Powers) -> str:
+def _called(team: TreeNode, powers: Powers) -> str:
     return team.name if team.path.startswith(powers.visible) else "a team above"

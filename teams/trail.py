@@ -47,7 +47,7 @@ FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class TrailFilters:
     """What of the trail is asked for, as the address says it; empty is everything."""
 
     team: str = ""

@@ -23,7 +23,7 @@ class Quota:
     version: int = 0
 
 
-class Node(NamedTuple):
+class TreeNode(NamedTuple):
     """A team as the arithmetic and the order of the tree need it; plain values, so that an edit can be tried without
     saving it, and thousands are read at once. `path` and `depth` are those that are stored, whatever is tried.
     """
@@ -38,7 +38,7 @@ class Node(NamedTuple):
     depth: int = 0
 
     @classmethod
-    def of(cls, team: Team) -> "Node":
+    def of(cls, team: Team) -> "TreeNode":
         """Return a team's values."""
         return cls._make(getattr(team, name) for name in cls._fields)
 
@@ -79,7 +79,7 @@ class Entitlements(Mapping[UUID, Entitled]):
     binds is the team's own or one above it.
     """
 
-    def __init__(self, nodes: Mapping[UUID, Node], quotas: Mapping[UUID, Quota]) -> None:
+    def __init__(self, nodes: Mapping[UUID, TreeNode], quotas: Mapping[UUID, Quota]) -> None:
         self._nodes, self._quotas = nodes, quotas
         self._children = _guaranteed_children(nodes, quotas)
         self._guarantees: dict[UUID, int] = {}
@@ -98,7 +98,7 @@ class Entitlements(Mapping[UUID, Entitled]):
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def _work_out(self, node: Node) -> Entitled:
+    def _work_out(self, node: TreeNode) -> Entitled:
         quota, guarantee = self._quotas.get(node.id, _NOTHING), self._guarantee(node.id)
         ceiling = _ceiling(node, quota, guarantee)
         above = self.get(node.parent_id) if node.parent_id else None
@@ -125,7 +125,9 @@ class Entitlements(Mapping[UUID, Entitled]):
         return sum(self._guarantee(child) for child in self._children.get(team_id, ()))
 
 
-def _guaranteed_children(nodes: Mapping[UUID, Node], quotas: Mapping[UUID, Quota]) -> dict[UUID, set[UUID]]:
+def _guaranteed_children(
+    nodes: Mapping[UUID, TreeNode], quotas: Mapping[UUID, Quota]
+) -> dict[UUID, set[UUID]]:
     """Return of each team the children that are guaranteed anything: with a reservation at or below them."""
     found: dict[UUID, set[UUID]] = {}
     for team_id, quota in quotas.items():
@@ -139,12 +141,12 @@ def _guaranteed_children(nodes: Mapping[UUID, Node], quotas: Mapping[UUID, Quota
     return found
 
 
-def maximum_of(node: Node, quota: Quota) -> int | None:
+def maximum_of(node: TreeNode, quota: Quota) -> int | None:
     """Return the maximum that holds in a pool: the pool's own where there is one, else the team's."""
     return node.maximum_milli if quota.maximum_milli is None else quota.maximum_milli
 
 
-def _ceiling(node: Node, quota: Quota, guarantee: int) -> int | None:
+def _ceiling(node: TreeNode, quota: Quota, guarantee: int) -> int | None:
     limits = [maximum_of(node, quota)]
     if node.burst_limit_percent is not None:
         limits.append(guarantee * (100 + node.burst_limit_percent) // 100)
@@ -152,27 +154,27 @@ def _ceiling(node: Node, quota: Quota, guarantee: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class Tree:
+class TeamTree:
     """All teams that are not archived, parents before children and siblings by name (depth first)."""
 
-    nodes: Mapping[UUID, Node]
+    nodes: Mapping[UUID, TreeNode]
 
     @classmethod
-    def load(cls, *, archived: bool = False) -> "Tree":
+    def load(cls, *, archived: bool = False) -> "TeamTree":
         """Read the tree (one query); with `archived`, archived teams too."""
         teams = Team.objects.all() if archived else Team.objects.active()
-        rows = teams.order_by("depth", "name", "id").values_list(*Node._fields)
-        return cls.of(map(Node._make, rows))
+        rows = teams.order_by("depth", "name", "id").values_list(*TreeNode._fields)
+        return cls.of(map(TreeNode._make, rows))
 
     @classmethod
-    def of(cls, nodes: Iterable[Node]) -> "Tree":
+    def of(cls, nodes: Iterable[TreeNode]) -> "TeamTree":
         """Arrange nodes that come by depth; those whose parent is not among them stand at the top."""
         known = {node.id: node for node in nodes}
-        below: dict[UUID | None, list[Node]] = {}
+        below: dict[UUID | None, list[TreeNode]] = {}
         for node in known.values():
             parent_id = node.parent_id if node.parent_id in known else None
             below.setdefault(parent_id, []).append(node)
-        ordered: dict[UUID, Node] = {}
+        ordered: dict[UUID, TreeNode] = {}
         waiting = below.pop(None, [])[::-1]
         while waiting:
             node = waiting.pop()
@@ -180,7 +182,7 @@ class Tree:
             waiting.extend(reversed(below.get(node.id, ())))
         return cls(ordered)
 
-    def __iter__(self) -> Iterator[Node]:
+    def __iter__(self) -> Iterator[TreeNode]:
         return iter(self.nodes.values())
 
     def __len__(self) -> int:
@@ -191,10 +193,10 @@ class Tree:
         """The ids of the teams that have children."""
         return {node.parent_id for node in self if node.parent_id}
 
-    def under(self, paths: Iterable[str]) -> "Tree":
+    def under(self, paths: Iterable[str]) -> "TeamTree":
         """Return the part below `paths`, in the same order."""
         prefixes = tuple(paths)
-        return Tree({node.id: node for node in self if node.path.startswith(prefixes)})
+        return TeamTree({node.id: node for node in self if node.path.startswith(prefixes)})
 
     def ancestors(self, team_id: UUID) -> list[UUID]:
         """Return the ids from the team's parent up to the root."""
@@ -206,13 +208,13 @@ class Tree:
         return found
 
 
-def moved(nodes: Mapping[UUID, Node], team_id: UUID, parent_id: UUID) -> list[Node]:
+def moved(nodes: Mapping[UUID, TreeNode], team_id: UUID, parent_id: UUID) -> list[TreeNode]:
     """Return the nodes as they would be with the team below another parent, parents first."""
     changed = {**nodes, team_id: nodes[team_id]._replace(parent_id=parent_id)}
-    children: dict[UUID | None, list[Node]] = {}
+    children: dict[UUID | None, list[TreeNode]] = {}
     for node in changed.values():
         children.setdefault(node.parent_id, []).append(node)
-    ordered: list[Node] = []
+    ordered: list[TreeNode] = []
     waiting = children.get(None, [])
     while waiting:
         node = waiting.pop()

@@ -17,7 +17,7 @@ import pytest
 import redis
 
 from rig import deployment, servers
-from rig.deployment import Deployment, Service
+from rig.deployment import Deployment, ServiceProcess
 from rig.spreading import DEPLOYMENT_THAT_STOPS, unit_of
 from tests import shared
 from tests.waiting import until
@@ -91,7 +91,7 @@ def stop_all(team: Deployment) -> list[int]:
     return [part.process.wait(deployment.STOP_SECONDS) for part in parts if part.process is not None]
 
 
-def hears(service: Service, number: signal.Signals) -> bool:
+def hears(service: ServiceProcess, number: signal.Signals) -> bool:
     """Return whether a process is so far that it handles the signal, which ends it at once before that."""
     for line in Path(f"/proc/{service.pid}/status").read_text().splitlines():
         name, _, value = line.partition(":")
@@ -204,13 +204,13 @@ def refused(status: int, *words: str, **environment: str) -> str:
 
 
 @contextmanager
-def started(team: Deployment, name: str, **environment: str) -> Iterator[Service]:
+def started(team: Deployment, name: str, **environment: str) -> Iterator[ServiceProcess]:
     """Run one more process of a kind with another environment, and stop it."""
     port = {"CHAMBER_LISTEN_PORT": str(servers.free_port())} if name in {"web", "live"} else {}
     folder = team.folder / f"extra-{time.monotonic_ns()}"
     folder.mkdir()
     again = team.services[name]
-    service = Service(name, again.command, {**again.environment, **port, **environment}, folder)
+    service = ServiceProcess(name, again.command, {**again.environment, **port, **environment}, folder)
     service.start()
     try:
         yield service
@@ -218,7 +218,7 @@ def started(team: Deployment, name: str, **environment: str) -> Iterator[Service
         service.stop()
 
 
-def told(service: Service, *, least: str = "WARNING") -> list[str]:
+def told(service: ServiceProcess, *, least: str = "WARNING") -> list[str]:
     """Return the messages that a process logged from this level on; a line that is no record is an error."""
     levels = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
     records = [json.loads(line) for line in service.printed().splitlines()]
@@ -226,7 +226,7 @@ def told(service: Service, *, least: str = "WARNING") -> list[str]:
     return [record["message"] for record in records if levels.index(record["level"]) >= levels.index(least)]
 
 
-def says(service: Service, sentence: str) -> bool:
+def says(service: ServiceProcess, sentence: str) -> bool:
     """Return whether a process warned with this sentence."""
     return any(sentence in message for message in told(service))
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rig import servers
-from rig.deployment import COMPOSE, Service
+from rig.deployment import COMPOSE, ServiceProcess
 
 UPSTREAMS = "chamber-upstreams.conf"
 
@@ -28,7 +28,7 @@ def configuration(folder: Path, *, ports: tuple[int, int]) -> str:
     return f"user root;\n{text}" if os.geteuid() == 0 else text
 
 
-def upstreams(*, web: Sequence[Service], live: Sequence[Service]) -> str:
+def upstreams(*, web: Sequence[ServiceProcess], live: Sequence[ServiceProcess]) -> str:
     """Return the units' file of addresses with those of these processes; one stands for both where it is alone."""
     text = (COMPOSE.parent / "systemd" / "upstreams.conf").read_text()
     for port, service in zip((8000, 8001, 8010, 8011), [web[0], web[-1], live[0], live[-1]], strict=True):
@@ -50,7 +50,7 @@ def certificate(folder: Path) -> None:
 
 @contextmanager
 def proxied(
-    folder: Path, *, ports: tuple[int, int], web: Sequence[Service], live: Sequence[Service]
+    folder: Path, *, ports: tuple[int, int], web: Sequence[ServiceProcess], live: Sequence[ServiceProcess]
 ) -> Iterator[None]:
     """Run nginx on these ports for HTTP and HTTPS inside the block, before these processes."""
     certificate(folder)

@@ -31,7 +31,7 @@ from chamber.oidc.providers import Provider
 from chamber.people.actions import new_link
 from chamber.services.actions import create_service, make_token
 from chamber.tests.factors.devices import give_passkey
-from chamber.tokens import Wanted, create_token
+from chamber.tokens import TokenRequest, create_token
 from teams import actions
 from teams.actors import Actor
 from teams.models import Pool, Role, Team
@@ -195,7 +195,7 @@ class World:
             by=Actor.system("test"), provider="acme", name="gpu-users", team=self.nlp, role=Role.VIEWER
         )
         self.service = create_service(by=Actor.system("test"), name="ci", team=self.nlp, role=Role.RESEARCHER)
-        wanted = Wanted("runner", Scope.SUBMIT)
+        wanted = TokenRequest("runner", Scope.SUBMIT)
         self.service_token = make_token(by=Actor.system("test"), account=self.service, wanted=wanted)[0]
         self.own_session = self._session(self.users["owner"])
         self.link = new_link(by=Actor.system("test"), user=make_user("invited"))

@@ -18,7 +18,7 @@ from chamber.models import Scope, User
 from chamber.people import actions as people
 from chamber.people.leaving import Leaving
 from chamber.services.actions import create_service, make_token
-from chamber.tokens import Wanted, create_token
+from chamber.tokens import TokenRequest, create_token
 from teams.actors import Actor
 from teams.audit import ACTIONS
 from teams.models import AuditEvent, Role
@@ -97,7 +97,7 @@ def service_account(world: World) -> tuple[User, Client]:
     """Return one that leads the workloads' team, and how it asks."""
     by = Actor.system("test")
     account = create_service(by=by, name="nightly", team=world.nlp, role=Role.LEAD)
-    _, secret = make_token(by=by, account=account, wanted=Wanted("runner", Scope.ADMIN))
+    _, secret = make_token(by=by, account=account, wanted=TokenRequest("runner", Scope.ADMIN))
     return account.user, Client(headers={"Authorization": f"Bearer {secret}"}, REMOTE_ADDR=ADDRESS)
 
 

@@ -7,16 +7,16 @@ from uuid import uuid4
 
 import pytest
 
-from agentlink.protocol import AssignedPod, Assignment, DeviceReport, DeviceShare, NodeReport
+from agentlink.protocol import AssignedPod, AssignedShare, DesiredAttempt, DeviceReport, NodeReport
 from chaos.cluster import RecordedCluster
 
 NODE = NodeReport(name="east-0", devices=(DeviceReport(index=0),))
-POD = AssignedPod(index=0, node="east-0", devices=(DeviceShare(index=0, share_milli=1000),))
+POD = AssignedPod(index=0, node="east-0", devices=(AssignedShare(index=0, share_milli=1000),))
 
 
-def assignment(*, command: str = "sleep 60") -> Assignment:
+def assignment(*, command: str = "sleep 60") -> DesiredAttempt:
     """Return something to run on the one GPU."""
-    return Assignment(
+    return DesiredAttempt(
         workload=uuid4(), slug="x", attempt=uuid4(), number=1, pods=(POD,), let_go=True, image="x",
         command=(command,), grace_seconds=0,
     )  # fmt: skip

@@ -5,7 +5,7 @@ import pytest
 
 from chaos import report
 from chaos.load import failure
-from chaos.run import Result
+from chaos.run import ChaosResult
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,8 @@ def test_a_failed_answer_is_told_by_route_and_cause(
 
 
 def test_the_report_lists_failed_answers_with_their_number() -> None:
-    result = Result(settled_seconds=1.0, answers={"2xx": 9, "5xx": 3}, failures={"GET teams/ 503 (busy)": 3})
+    result = ChaosResult(
+        settled_seconds=1.0, answers={"2xx": 9, "5xx": 3}, failures={"GET teams/ 503 (busy)": 3}
+    )
 
     assert "  3 x GET teams/ 503 (busy)" in report.text(result).splitlines()

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from chaos import truths
-from chaos.truths import Violation
+from chaos.truths import TruthViolation
 from rig import servers
 from rig.servers import PostgreSQL
 from tests.chaos_database import copy, fill, made, migrate
@@ -66,7 +66,7 @@ ANSWERED = [
 
 def look(
     url: str, folder: Path, answers: list[dict[str, Any]], pods: list[dict[str, Any]]
-) -> list[Violation]:
+) -> list[TruthViolation]:
     """Return what the reader finds, of both kinds."""
     written = {"answers": answers, "east": [line for line in pods if "west" not in line["node"]]}
     written["west"] = [line for line in pods if "west" in line["node"]]

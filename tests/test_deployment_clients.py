@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from chamber.authentication import SIGN_IN_WINDOW_SECONDS
-from rig.deployment import Deployment, Service
+from rig.deployment import Deployment, ServiceProcess
 from rig.organisation import PASSWORD
 from tests.deployment_fixtures import becomes, started, submit
 from tests.waiting import in_one_window
@@ -120,7 +120,7 @@ def test_a_request_beyond_its_bounds_is_refused(team: Deployment, request_text: 
 PUBLIC = "chamber.example.org"
 
 
-def through_the_proxy(web: Service, **headers: str) -> httpx.Client:
+def through_the_proxy(web: ServiceProcess, **headers: str) -> httpx.Client:
     """Return a client whose requests look as the proxy in front passes them on."""
     said = {"Host": PUBLIC, "X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7", **headers}
     return httpx.Client(base_url=web.url, headers=said, timeout=60)

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from websockets.asyncio.client import connect
 
 from rig import deployment, servers
-from rig.deployment import Deployment, Service
+from rig.deployment import Deployment, ServiceProcess
 from rig.organisation import PASSWORD
 from tests.deployment_fixtures import started, submit
 from tests.proxies import proxied
@@ -259,7 +259,9 @@ def test_a_cluster_is_connected_by_the_printed_command_and_its_page_turns_green_
         "nodes.json": str(nodes),
         words[words.index("--url") + 1]: team.live_url,
     }
-    agent = Service("agent-north", [here.get(word, word) for word in words], team.environment, tmp_path)
+    agent = ServiceProcess(
+        "agent-north", [here.get(word, word) for word in words], team.environment, tmp_path
+    )
     page.evaluate("window.neverReloaded = true")
     agent.start(wait=False)
     try:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from rig import servers
-from rig.deployment import Deployment, Service
+from rig.deployment import Deployment, ServiceProcess
 from tests.deployment_fixtures import started
 from tests.proxies import proxied
 from tests.test_deployment_proxy import TRUSTED, answers
@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.nginx]
 
 
 @pytest.fixture
-def pairs(team: Deployment, tmp_path: Path) -> Iterator[tuple[int, list[Service], list[Service]]]:
+def pairs(
+    team: Deployment, tmp_path: Path
+) -> Iterator[tuple[int, list[ServiceProcess], list[ServiceProcess]]]:
     """The port of HTTPS, both web processes and both live ones."""
     ports = servers.free_port(), servers.free_port()
     with (
@@ -82,7 +84,7 @@ class Clients:
 
 
 def test_replacing_one_after_the_other_refuses_nobody(
-    team: Deployment, pairs: tuple[int, list[Service], list[Service]]
+    team: Deployment, pairs: tuple[int, list[ServiceProcess], list[ServiceProcess]]
 ) -> None:
     port, webs, lives = pairs
     with Clients(team, port) as clients:

@@ -11,7 +11,7 @@ from redis import RedisError
 from chamber import sentinels
 from chamber.sentinels import Sentinels
 from rig import deployment
-from rig.sentinels import PASSWORD, Watched, watched
+from rig.sentinels import PASSWORD, WatchedRedis, watched
 from tests.deployment_fixtures import CLUSTER, becomes, submit
 from tests.waiting import until
 
@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.postgres, pytest.mark.redis]
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[Watched]:
+def redis(tmp_path: Path) -> Iterator[WatchedRedis]:
     with watched(tmp_path) as running:
         yield running
 
 
-def test_workloads_run_before_and_after_the_master_died_and_a_client_follows_it(redis: Watched) -> None:
+def test_workloads_run_before_and_after_the_master_died_and_a_client_follows_it(redis: WatchedRedis) -> None:
     named = Sentinels.parse(redis.url)
     assert named is not None
     assert named.password == PASSWORD

@@ -17,7 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from agentlink.views_sync import WAIT_SECONDS
-from rig.deployment import Deployment, Service
+from rig.deployment import Deployment, ServiceProcess
 from rig.organisation import PASSWORD
 from tests.deployment_fixtures import (
     CLUSTER,
@@ -42,7 +42,7 @@ APPLYING, SUBMITTING = "scheduling_clock", "INSERT INTO"
 SERVICE_RESTART = 1012
 
 
-def asked_to_stop(service: Service, number: signal.Signals = signal.SIGTERM) -> None:
+def asked_to_stop(service: ServiceProcess, number: signal.Signals = signal.SIGTERM) -> None:
     service.send(number)
     time.sleep(1.5)
 

@@ -30,7 +30,7 @@ from schemathesis.specs.openapi import checks
 
 from chamber.models import Scope
 from chamber.services.actions import make_token
-from chamber.tokens import Wanted, create_token
+from chamber.tokens import TokenRequest, create_token
 from teams.actors import Actor
 from tests.test_role_walk import ACTORS, BODIES, URLS, World, world
 
@@ -94,7 +94,7 @@ class Doors:
     def _of(self, role: str) -> dict[str, str]:
         user = self._world.users.get("org-admin" if role == READ else role)
         if role == SERVICE:
-            wanted = Wanted("fuzz", Scope.MANAGE, 1)
+            wanted = TokenRequest("fuzz", Scope.MANAGE, 1)
             _, secret = make_token(by=Actor.system("test"), account=self._world.service, wanted=wanted)
         elif user is not None:
             scope = Scope.READ if role == READ else Scope.ADMIN

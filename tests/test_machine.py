@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 from agentlink import actions as cluster_actions
 from agentlink import assignments, reports
 from agentlink.models import Assignment, Cluster, Node
-from agentlink.protocol import Observed, Phase, PodReport, PodState, Report
+from agentlink.protocol import Observed, PodReport, PodState, Report, ReportedPhase
 from agentlink.tests.agents import report
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import Refusal
@@ -97,7 +97,11 @@ class Agent:
         assert not outcome.errors
 
 
-AFTER = {None: Phase.STARTING, Phase.STARTING: Phase.RUNNING, Phase.RUNNING: Phase.SUCCEEDED}
+AFTER = {
+    None: ReportedPhase.STARTING,
+    ReportedPhase.STARTING: ReportedPhase.RUNNING,
+    ReportedPhase.RUNNING: ReportedPhase.SUCCEEDED,
+}
 
 
 class Machine(RuleBasedStateMachine):
@@ -113,7 +117,7 @@ class Machine(RuleBasedStateMachine):
         self._example.__enter__()
         self.by = actor(self.acme.user)
         self.agents = [Agent(cluster) for cluster in self.acme.clusters]
-        self.phases: dict[UUID, Phase] = {}
+        self.phases: dict[UUID, ReportedPhase] = {}
         self.keys: dict[str, list[UUID]] = {}
         self.decided: decide.Decided | None = None
         for team in self.acme.teams:
@@ -231,8 +235,8 @@ class Machine(RuleBasedStateMachine):
             if number % 6 in some and phase is not None:
                 self._say(row, phase)
 
-    @rule(which=ANY, phase=st.sampled_from([Phase.FAILED, Phase.GONE]), created=st.booleans())
-    def pods_fail(self, which: int, phase: Phase, created: bool) -> None:
+    @rule(which=ANY, phase=st.sampled_from([ReportedPhase.FAILED, ReportedPhase.GONE]), created=st.booleans())
+    def pods_fail(self, which: int, phase: ReportedPhase, created: bool) -> None:
         row = self._one(which, wanted=True, let_go=True)
         if row is not None:
             self._say(
@@ -247,13 +251,13 @@ class Machine(RuleBasedStateMachine):
         row = self._one(which, wanted=True, let_go=True)
         if row is not None:
             left = () if gone else (PodReport(index=0, node="n", state=PodState.RUNNING),)
-            self._say(row, Phase.FAILED, reason=code, message="Taken away.", pods=left)
+            self._say(row, ReportedPhase.FAILED, reason=code, message="Taken away.", pods=left)
 
     @rule(some=st.sets(st.integers(0, 5), min_size=1))
     def pods_are_gone(self, some: set[int]) -> None:
         for number, row in enumerate(self._assigned(wanted=False, gone=False)):
             if number % 6 in some:
-                self._say(row, Phase.GONE)
+                self._say(row, ReportedPhase.GONE)
 
     @precondition(lambda self: any(agent.said for agent in self.agents))
     @rule(which=ANY, late=ANY)
@@ -265,12 +269,12 @@ class Machine(RuleBasedStateMachine):
     def pods_that_were_taken_away_are_gone(self, which: int) -> None:
         """Of a gang that shrank: the agent sees only the pods that stay."""
         row = self._one(which, wanted=True, let_go=True)
-        if row is not None and self.phases.get(row.attempt_id) is Phase.RUNNING:
+        if row is not None and self.phases.get(row.attempt_id) is ReportedPhase.RUNNING:
             staying = sorted(
                 set(row.attempt.placements.filter(hold="held").values_list("pod_index", flat=True))
             )
             pods = tuple(PodReport(index=n, node="n", state=PodState.RUNNING) for n in staying)
-            self._say(row, Phase.RUNNING, pods=pods)
+            self._say(row, ReportedPhase.RUNNING, pods=pods)
 
     @rule(act=st.sampled_from(["silent", "speaks", "lost", "drained", "back"]), which=ANY)
     def trouble(self, act: str, which: int) -> None:
@@ -319,7 +323,7 @@ class Machine(RuleBasedStateMachine):
         found = self._assigned(**state)
         return found[which % len(found)] if found else None
 
-    def _say(self, row: Assignment, phase: Phase, **told: Any) -> None:
+    def _say(self, row: Assignment, phase: ReportedPhase, **told: Any) -> None:
         """Have the agent report what follows on what it said before."""
         self.phases[row.attempt_id] = phase
         agent = next(agent for agent in self.agents if agent.cluster.pk == row.cluster_id)

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from agentlink.protocol import Invalid, from_agent
+from agentlink.protocol import InvalidMessage, from_agent
 from chamber.errors import Refusal
 from chamber.models import Scope
 from chamber.oidc.claims import names_of
@@ -80,7 +80,7 @@ def test_of_a_provider_s_name_is_kept_what_can_be_seen_or_nothing(
 @pytest.mark.parametrize("name", ["n\u0430", "n1\u202e", "n 1", "n\x001"])
 def test_a_node_has_no_name_but_of_visible_ascii(name: str) -> None:
     said = '{"type": "inventory", "generation": 1, "part": 0, "last": true, "nodes": [{"name": "%s"}]}'
-    assert not isinstance(from_agent(said % "gpu-01.example.org"), Invalid)
+    assert not isinstance(from_agent(said % "gpu-01.example.org"), InvalidMessage)
     refused = from_agent(said % name.encode("unicode_escape").decode().replace("\\x", "\\u00"))
-    assert isinstance(refused, Invalid)
+    assert isinstance(refused, InvalidMessage)
     assert f"U+{next(ord(each) for each in name if not '!' <= each <= '~'):04X}" in refused.message

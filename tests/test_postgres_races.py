@@ -17,7 +17,7 @@ from agentlink import actions as cluster_actions
 from agentlink import assignments, reports
 from agentlink.assignments import NewAssignment
 from agentlink.models import Assignment, Cluster, Device
-from agentlink.protocol import Observed, Phase
+from agentlink.protocol import Observed, ReportedPhase
 from agentlink.tests.agents import report
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import Conflict, Refusal, StaleVersion
@@ -113,7 +113,7 @@ def test_everything_that_may_happen_to_one_workload_happens_at_once(place: Place
     workload = make_workload(place.team, place.owner, max_retries=1)
     first = [admit, start][round_ % 2](workload, place.pool)
     stale = Workload.objects.get(pk=workload.pk)
-    order = lifecycle.Admission(stale.pk, stale.version, place.pool.pk, [], 1000, "Got 1 GPU.")
+    order = lifecycle.PlannedStart(stale.pk, stale.version, place.pool.pk, [], 1000, "Got 1 GPU.")
     yields = lifecycle.PreemptionOrder(stale.pk, stale.version, "Reclaimed.")
     acts: list[Callable[[], object]] = [
         lambda: actions.cancel(by=by, workload=workload),
@@ -243,9 +243,9 @@ def test_reports_cancels_losses_and_cycles_do_not_wait_in_a_circle(place: Place,
     waiting = [make_workload(place.team, place.owner) for _ in range(4)]
     Cluster.objects.filter(name="west").update(connected=False, last_seen_at="2020-01-01T00:00Z")
 
-    def tell(cluster: Cluster, phase: Phase) -> object:
+    def tell(cluster: Cluster, phase: ReportedPhase) -> object:
         mine = [row for row in random.sample(rows, len(rows)) if row.cluster_id == cluster.pk]
-        told = tuple(report(row.attempt, phase, 1 + (phase is Phase.GONE)) for row in mine)
+        told = tuple(report(row.attempt, phase, 1 + (phase is ReportedPhase.GONE)) for row in mine)
         return reports.take(cluster, Observed(reports=told), connection=cluster.connection)
 
     def cycle() -> object:
@@ -258,7 +258,7 @@ def test_reports_cancels_losses_and_cycles_do_not_wait_in_a_circle(place: Place,
         *(
             partial(tell, cluster, phase)
             for cluster in place.clusters
-            for phase in (Phase.RUNNING, Phase.GONE)
+            for phase in (ReportedPhase.RUNNING, ReportedPhase.GONE)
         ),
         lambda: actions.act_on_many(by=by, act="cancel", workloads=some),
         lambda: actions.act_on_many(by=by, act="cancel", workloads=waiting),

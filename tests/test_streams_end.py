@@ -21,7 +21,7 @@ from chamber.models import ApiToken, Scope, User
 from chamber.people import actions as people
 from chamber.people.export import begin_export
 from chamber.services import actions as services
-from chamber.tokens import Wanted, create_token, revoke_token
+from chamber.tokens import TokenRequest, create_token, revoke_token
 from teams import actions, trail
 from teams.actors import Actor, Via
 from teams.models import AuditEvent, Binding, Role
@@ -74,7 +74,7 @@ class Program:
 
     def __init__(self, place: Place) -> None:
         self.account = services.create_service(by=SYSTEM, name="ci", team=place.team, role=Role.VIEWER)
-        wanted = Wanted("runner", Scope.READ)
+        wanted = TokenRequest("runner", Scope.READ)
         self.token, self.secret = services.make_token(by=SYSTEM, account=self.account, wanted=wanted)
         self.elsewhere = make_team(place.team.parent or place.team, "Elsewhere")
 
@@ -219,7 +219,7 @@ async def test_an_export_of_the_trail_ends_for_whom_may_not_read_it_any_more(
         else {"token": await in_database(ApiToken.objects.get)}
     )
     rows = AuditEvent.objects.filter(action="team.created")
-    answer: Any = sent(request, rows, standing.Standing(reader.user.pk, **held))
+    answer: Any = sent(request, rows, standing.StreamStanding(reader.user.pk, **held))
     lines = aiter(answer)
     assert [await anext(lines) for _ in range(2)][1].count(b"\r\n") == 1
     await in_database(lambda: people.disable(by=SYSTEM, user=reader.user))
@@ -240,7 +240,7 @@ async def test_an_export_of_a_person_ends_for_whom_may_not_read_it_any_more(
     written = await in_database(
         lambda: begin_export(by=Actor.person(reader.user, Via.PAGE), user=reader.user)
     )
-    still = standing.Standing(reader.user.pk, **held)
+    still = standing.StreamStanding(reader.user.pk, **held)
     answer: Any = written_while_sent(
         request, written, still, lambda _: True, name="x", kind="application/json"
     )

@@ -19,7 +19,7 @@ from agentlink.models import AgentToken
 from chamber.models import ApiToken, Scope, ServiceToken, User
 from chamber.services import actions as services
 from chamber.sessions import VIEWING
-from chamber.tokens import Wanted, create_token
+from chamber.tokens import TokenRequest, create_token
 from teams import actions, sign_in
 from teams.actors import Actor
 from teams.models import Binding, Role, SignInPolicy
@@ -68,7 +68,7 @@ class Walker:
         given = Role(binding.role) if binding else None
         account = services.create_service(by=SYSTEM, name=f"as-{role}", team=team, role=given)
         for scope in Scope:
-            wanted = Wanted(f"walk {scope}", scope)
+            wanted = TokenRequest(f"walk {scope}", scope)
             yield scope, services.make_token(by=SYSTEM, account=account, wanted=wanted)[1]
 
     def problems(self, rows: Collection[Row]) -> dict[tuple[str, str, Cell], str]:

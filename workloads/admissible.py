@@ -27,7 +27,7 @@ MOST_HINTS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SubmissionContext:
     """What submissions are checked against, read once for all of them.
 
     `needed` gives the ids of workloads that are depended on by slug, `meant` a hint for each slug that is none.
@@ -97,7 +97,7 @@ def _hints(by: Actor, unknown: Collection[str]) -> dict[str, str]:
     return {slug: nearest(slug, seen) for slug in unknown}
 
 
-def refusal_by(wrong: Sequence[dict[str, str]], setting: Setting) -> Refusal:
+def refusal_by(wrong: Sequence[dict[str, str]], setting: SubmissionContext) -> Refusal:
     """Return one refusal of all mistakes: `NotVisible` where a team is unknown."""
     told = refusal(wrong)
     return NotVisible(told.message, fields=told.fields) if setting.unknown else told
@@ -108,7 +108,7 @@ def completed(unreadable: Unreadable, by: Actor) -> Refusal:
     priorities and time limits that what can be read of them names.
     """
     try:
-        setting = Setting.read(by, [request for request in unreadable.rest if request])
+        setting = SubmissionContext.read(by, [request for request in unreadable.rest if request])
     except NotAllowed:
         return unreadable
     more = _named(unreadable, setting)
@@ -118,7 +118,7 @@ def completed(unreadable: Unreadable, by: Actor) -> Refusal:
     return refusal(wrong, unreadable.beside)
 
 
-def _named(unreadable: Unreadable, setting: Setting) -> list[dict[str, str]]:
+def _named(unreadable: Unreadable, setting: SubmissionContext) -> list[dict[str, str]]:
     return [request.as_written(_of_names(request, setting)) if request else {} for request in unreadable.rest]
 
 
@@ -135,7 +135,7 @@ def _meant(by: Actor, unknown: Collection[str]) -> dict[str, str]:
     return {slug: seen.meant_by(slug) for slug in sorted(unknown)[:MOST_HINTS]}
 
 
-def check(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
+def check(request: SubmissionRequest, setting: SubmissionContext) -> dict[str, str]:
     """Return a sentence for each field of a request that cannot be taken; empty where it can."""
     team = setting.teams.get(request.team)
     found = {
@@ -146,7 +146,7 @@ def check(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
     return {name: sentence for name, sentence in found.items() if sentence}
 
 
-def _of_names(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
+def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[str, str]:
     """Return a sentence for each field that names what is not there, or that the team's rules forbid by itself."""
     team = setting.teams.get(request.team)
     found = {
@@ -162,7 +162,7 @@ def _of_names(request: SubmissionRequest, setting: Setting) -> dict[str, str]:
     return {name: sentence for name, sentence in found.items() if sentence}
 
 
-def _of_team(request: SubmissionRequest, team: Team | None, setting: Setting) -> str:
+def _of_team(request: SubmissionRequest, team: Team | None, setting: SubmissionContext) -> str:
     if team is None:
         return f"There is no team {request.team!r}.{setting.unknown.get(request.team, '')}"
     return f"{team.name} was archived and takes nothing new." if team.is_archived else ""
@@ -177,14 +177,14 @@ def _unknown(named: Sequence[str], known: Collection[str], noun: str) -> str:
     return ""
 
 
-def _unknown_workload(request: SubmissionRequest, setting: Setting) -> str:
+def _unknown_workload(request: SubmissionRequest, setting: SubmissionContext) -> str:
     for slug in request.depends_on:
         if slug not in setting.needed:
             return f"There is no workload {slug!r} that it could depend on.{setting.meant.get(slug, '')}"
     return ""
 
 
-def _priority(request: SubmissionRequest, team: Team, setting: Setting) -> str:
+def _priority(request: SubmissionRequest, team: Team, setting: SubmissionContext) -> str:
     limits = setting.limits.get(team.slug)
     if limits is None or limits.allow(request.priority):
         return ""
@@ -209,7 +209,7 @@ def _time_limit(request: SubmissionRequest, team: Team, allowed: EffectiveRules)
     return f"{given} longer than {team.name} allows: at most {duration_text(longest)}."
 
 
-def _too_large(request: SubmissionRequest, team: Team, setting: Setting) -> str:
+def _too_large(request: SubmissionRequest, team: Team, setting: SubmissionContext) -> str:
     if request.gpu_milli is None:
         return ""
     slices = setting.pools.slices_named(request.gpu_types)
@@ -251,7 +251,9 @@ def _not_of_slices(request: SubmissionRequest, pools: KnownPools) -> str:
     return ""
 
 
-def _too_many_slices(request: SubmissionRequest, slices: Sequence[SliceType], setting: Setting) -> str:
+def _too_many_slices(
+    request: SubmissionRequest, slices: Sequence[SliceType], setting: SubmissionContext
+) -> str:
     """Refuse what starts with more slices than any pool that it accepts has, where all are known to have some."""
     pools = request.pools or list(setting.pools.by_slug)
     sizes = {slug: sum(each.counts.get(slug, 0) for each in slices) for slug in pools}
@@ -267,7 +269,7 @@ def _too_many_slices(request: SubmissionRequest, slices: Sequence[SliceType], se
     )
 
 
-def _larger_than_pools(request: SubmissionRequest, setting: Setting) -> str:
+def _larger_than_pools(request: SubmissionRequest, setting: SubmissionContext) -> str:
     """Refuse what needs more GPUs to start than any pool it accepts has, where all of them are known to have
     some.
     """

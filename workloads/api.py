@@ -17,7 +17,7 @@ from chamber import limits
 from chamber.api_document import events_of, in_query
 from chamber.errors import Refusal
 from chamber.rest import MAX_CURSOR, MAX_LIMIT, etag, limit_of, short_of
-from chamber.standing import Standing
+from chamber.standing import StreamStanding
 from teams.api.requests import actor, one_page, person
 from teams.models import Team
 from workloads import actions, listing, variables, warnings, watch
@@ -274,7 +274,7 @@ class Watch(APIView):
         workload = workload_for(request, slug)
         after = watch.starting_point(request.headers.get("Last-Event-ID", ""), workload)
         limits.require_stream(person(request))
-        allowed = Standing.of(request).allowed(watch.seen(workload.pk))
+        allowed = StreamStanding.of(request).allowed(watch.seen(workload.pk))
         told = limits.streamed(person(request).pk, watch.stream(workload.pk, after, allowed))
         response = StreamingHttpResponse(told, content_type="text/event-stream")
         response["Cache-Control"] = "no-store"

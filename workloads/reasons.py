@@ -93,7 +93,7 @@ PASSING = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class EndReason:
+class WorkloadEnd:
     """Why a workload ended. `by` names who caused it, where somebody did."""
 
     code: str
@@ -115,12 +115,12 @@ class EndReason:
         }
 
 
-def of_refusal(code: str, message: str, *, namespace: str = "") -> EndReason:
+def of_refusal(code: str, message: str, *, namespace: str = "") -> WorkloadEnd:
     """Return why a cluster did not take a workload, in this namespace where it is known; an agent that does not say how
     gives no code.
     """
     step = refusal_step(code, namespace)
-    return EndReason(code or "unplaced", message or "The cluster could not start it.", REFUSED, step)
+    return WorkloadEnd(code or "unplaced", message or "The cluster could not start it.", REFUSED, step)
 
 
 def refusal_step(code: str, namespace: str = "") -> str:
@@ -172,12 +172,12 @@ def held_until(code: str) -> str:
     )
 
 
-def of_displaced(attempt: "Attempt | None") -> EndReason | None:
+def of_displaced(attempt: "Attempt | None") -> WorkloadEnd | None:
     """Return what becomes of an open attempt that was displaced (1 query); None of another (no query)."""
     if attempt is None or attempt.ended_at is not None or not attempt.end_reason:
         return None
     cause = str(attempt.end_detail.get("message", ""))
-    return EndReason(
+    return WorkloadEnd(
         str(attempt.end_detail.get("code", "")),
         f"{cause} It returns to the queue, at no charge, once its pods are known to be gone.",
         kind="wait",
@@ -217,7 +217,7 @@ def named(names: list[str]) -> str:
     return ", ".join(shown) + more
 
 
-def of_failure(exit_code: int | None, code: str, message: str) -> EndReason:
+def of_failure(exit_code: int | None, code: str, message: str) -> WorkloadEnd:
     """Return the reason of a failed attempt, from what the cluster reported."""
     if not code:
         code = "exit-code"
@@ -227,4 +227,4 @@ def of_failure(exit_code: int | None, code: str, message: str) -> EndReason:
             if exit_code is not None
             else "It failed; the cluster does not say why."
         )
-    return EndReason(code, message)
+    return WorkloadEnd(code, message)

@@ -17,7 +17,7 @@ from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, require
 from workloads import defaults
-from workloads.admissible import Setting, check, refusal_by
+from workloads.admissible import SubmissionContext, check, refusal_by
 from workloads.defaults import PerGpu
 from workloads.lifecycle import lines
 from workloads.lifecycle.journal import announce
@@ -143,7 +143,7 @@ def _create(
     keep(Team.objects.filter(slug__in={request.team for request in requests}))
     if needed := {slug for request in requests for slug in request.depends_on}:
         keep(Workload.objects.filter(slug__in=needed))
-    setting = Setting.read(by, requests)
+    setting = SubmissionContext.read(by, requests)
     workloads = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
     _refuse_too_many_open(by, owner, len(workloads))
     Workload.objects.bulk_create(workloads)
@@ -161,7 +161,7 @@ def _create(
             owner=owner, key=key, body_sha256=body_sha256, workload_ids=[str(w.pk) for w in workloads]
         )
     announce(workloads)
-    lines.tell([lines.Line(workload.slug, None, f"{message} By {by.name}.") for workload in workloads])
+    lines.tell([lines.JournalLine(workload.slug, None, f"{message} By {by.name}.") for workload in workloads])
     live.ring()
     return workloads
 
@@ -170,7 +170,7 @@ def prepare(
     *,
     by: Actor,
     requests: Sequence[SubmissionRequest],
-    setting: Setting | None = None,
+    setting: SubmissionContext | None = None,
     at: datetime | None = None,
     owner: "User | None" = None,
 ) -> list[Workload]:
@@ -180,7 +180,7 @@ def prepare(
     not there.
     """
     owner = owner or _owner(by)
-    setting = setting or Setting.read(by, requests)
+    setting = setting or SubmissionContext.read(by, requests)
     wrong = [request.as_written(check(request, setting)) for request in requests]
     if any(wrong):
         setting = setting.looked_at_again()
@@ -192,7 +192,7 @@ def prepare(
     return [_row(request, slug, owner, setting, now) for request, slug in zip(requests, slugs, strict=True)]
 
 
-def _amounts(request: SubmissionRequest, setting: Setting) -> tuple[PerGpu, list[str]]:
+def _amounts(request: SubmissionRequest, setting: SubmissionContext) -> tuple[PerGpu, list[str]]:
     """Return CPU and memory of each pod, and which of them are defaults of the pools that it accepts."""
     accepted = request.pools or setting.pools.by_slug
     gpu_milli = setting.pools.least_milli(request.gpu_milli, request.gpu_types)
@@ -206,7 +206,9 @@ def _amounts(request: SubmissionRequest, setting: Setting) -> tuple[PerGpu, list
     return PerGpu(cpu_milli, memory_mib), given
 
 
-def _row(request: SubmissionRequest, slug: str, owner: "User", setting: Setting, now: datetime) -> Workload:
+def _row(
+    request: SubmissionRequest, slug: str, owner: "User", setting: SubmissionContext, now: datetime
+) -> Workload:
     amounts, given = _amounts(request, setting)
     return Workload(
         slug=slug,

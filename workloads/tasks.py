@@ -51,10 +51,10 @@ def forget_old() -> int:
     now, until = timezone.now(), time.monotonic() + FORGETS_FOR_SECONDS
     horizon = retention.move_horizon(now)
     total = 0
-    before = retention.before(retention.Kind.WORKLOADS, horizon, now)
+    before = retention.before(retention.RetentionKind.WORKLOADS, horizon, now)
     while time.monotonic() < until and (forgotten := forget_workloads(before)):
         total += forgotten
-    before = retention.before(retention.Kind.AUDIT, horizon, now)
+    before = retention.before(retention.RetentionKind.AUDIT, horizon, now)
     while time.monotonic() < until and retention.forget_audit(before):
         pass
     forget_keys(now)

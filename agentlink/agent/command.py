@@ -83,15 +83,15 @@ def main_native(
 ) -> int:
     """Run an agent of a Kubernetes cluster (`kubeconfig` None: the one this pod runs in), as `main` does.
 
-    `options` are those of `agentlink.agent.native.Options`.
+    `options` are those of `agentlink.agent.native.AgentOptions`.
     """
     from agentlink.agent.kube.access import BadAccess, load
-    from agentlink.agent.native import Options, run_native
+    from agentlink.agent.native import AgentOptions, run_native
 
     try:
         read_token(token_file)
         authority.context()
-        chosen = Options(**options)
+        chosen = AgentOptions(**options)
         access = load(kubeconfig, context)
     except (BadInput, authority.BadAuthority, BadAccess) as error:
         return _refuse(error)
@@ -117,16 +117,16 @@ def main_release(
     """Let go of a Kubernetes cluster before its agent is removed, and tell the server at `url`; return the exit status,
     3 where that is refused. Without a `token_file` the server is not told.
     """
-    from agentlink.agent.farewell import Server
+    from agentlink.agent.farewell import ServerAddress
     from agentlink.agent.kube.access import BadAccess, load
     from agentlink.agent.kube.errors import KubeError
-    from agentlink.agent.native import Options
+    from agentlink.agent.native import AgentOptions
     from agentlink.agent.release import NotReleased, release
 
     logging.config.dictConfig(logs.configuration(*log, server=False))
     try:
-        chosen, access = Options(**options), load(kubeconfig, context)
-        server = None if token_file is None else Server(url, partial(_token, token_file), transport)
+        chosen, access = AgentOptions(**options), load(kubeconfig, context)
+        server = None if token_file is None else ServerAddress(url, partial(_token, token_file), transport)
         work = release(
             access,
             chosen,

@@ -27,14 +27,14 @@ from agentlink.protocol import (
     LIVING,
     Ack,
     AssignedPod,
-    Assignment,
     Desired,
+    DesiredAttempt,
     Error,
     ErrorCode,
-    Phase,
     PodReport,
     PodState,
     Report,
+    ReportedPhase,
     StopOrder,
 )
 
@@ -44,14 +44,14 @@ MOST_REMEMBERED = 20_000
 MOST_LAST_REPORTS = 5_000
 """Attempts whose last report the agent remembers after the server took it: a restored database knows nothing of it."""
 
-OVER = ENDED | {Phase.GONE}
+OVER = ENDED | {ReportedPhase.GONE}
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
     """Create these pods of the attempt."""
 
-    assignment: Assignment
+    assignment: DesiredAttempt
     pods: tuple[AssignedPod, ...]
 
 
@@ -64,7 +64,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AgentPlan:
     """What to do now: first stop, then create, then forget, then report."""
 
     stops: tuple[Stop, ...] = ()
@@ -79,7 +79,7 @@ class _Known:
 
     workload: UUID
     number: int
-    wanted: Assignment | None = None
+    wanted: DesiredAttempt | None = None
     stopping: bool = False
     """The server waits to hear that it is gone."""
     seen: Observation | None = None
@@ -213,7 +213,7 @@ class Core:
         seen = (known.seen.phase.value for known in self._known.values() if known.seen is not None)
         return dict(Counter(seen))
 
-    def expected(self) -> list[Assignment] | None:
+    def expected(self) -> list[DesiredAttempt] | None:
         """Return all assignments that are let go, where that may have changed since the last call, else None."""
         if self._awaits_full or not self._expected_anew:
             return None
@@ -223,10 +223,10 @@ class Core:
 
     # Instructions
 
-    def plan(self) -> Plan:
+    def plan(self) -> AgentPlan:
         """Return what is to be done about the workloads that something was heard of since the last plan."""
         if self._awaits_full or not self._has_looked:
-            return Plan()
+            return AgentPlan()
         stops: list[Stop] = []
         creates: list[Create] = []
         forgets: list[UUID] = []
@@ -245,7 +245,7 @@ class Core:
                     forgets.append(attempt)
                     self._keep_last(attempt, known)
                 self._drop_if_unspoken(attempt, known)
-        return Plan(tuple(stops), tuple(creates), tuple(forgets), tuple(reports))
+        return AgentPlan(tuple(stops), tuple(creates), tuple(forgets), tuple(reports))
 
     def _stops(self, attempt: UUID, known: _Known) -> list[Stop]:
         """Rules 2 and 4: all pods of what is not desired, or did not end whole; those that were taken away."""
@@ -312,7 +312,7 @@ class Core:
         if seen is None:
             return Report(
                 workload=known.workload, attempt=attempt, number=known.number, sequence=known.sequence + 1,
-                generation=self.generation, phase=Phase.GONE,
+                generation=self.generation, phase=ReportedPhase.GONE,
             )  # fmt: skip
         coming = tuple(
             PodReport(index=index, node=node, state=PodState.PENDING) for index, node in known.awaited.items()
@@ -429,9 +429,9 @@ class Core:
             self._dirty.add(known.workload)
 
 
-def _merged(parts: Collection[Desired]) -> Iterable[Assignment]:
+def _merged(parts: Collection[Desired]) -> Iterable[DesiredAttempt]:
     """Return the assignments of a set; one that came in pieces has all its pods."""
-    whole: dict[UUID, Assignment] = {}
+    whole: dict[UUID, DesiredAttempt] = {}
     for part in parts:
         for piece in part.assignments:
             before = whole.get(piece.attempt)

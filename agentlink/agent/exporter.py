@@ -47,7 +47,7 @@ class Owner:
 
 
 @dataclass(slots=True)
-class Reading:
+class ExporterReading:
     """What a page says of one GPU and one pod; None where it does not say. `busy` and `tensor` are parts of 1."""
 
     owner: Owner
@@ -57,7 +57,7 @@ class Reading:
     power_watts: float | None = None
 
 
-def read(text: str) -> list[Reading]:
+def read(text: str) -> list[ExporterReading]:
     """Return what a page says, in its own order: a reading for each GPU or MIG instance and each pod that has it."""
     values: dict[Owner, dict[str, float]] = {}
     owners: dict[str, Owner | None] = {}
@@ -109,6 +109,6 @@ def _owner(text: str) -> Owner | None:
     )
 
 
-def _reading(owner: Owner, found: Mapping[str, float]) -> Reading:
+def _reading(owner: Owner, found: Mapping[str, float]) -> ExporterReading:
     busy = next((found[name] / _MOST[name] for name in BUSY if name in found), None)
-    return Reading(owner, busy, found.get(TENSOR), found.get(MEMORY), found.get(POWER))
+    return ExporterReading(owner, busy, found.get(TENSOR), found.get(MEMORY), found.get(POWER))

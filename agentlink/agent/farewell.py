@@ -25,7 +25,7 @@ FINAL = frozenset({ErrorCode.NOT_AUTHORISED, ErrorCode.INVALID})
 """Errors that saying it again does not mend; an older server does not know the message."""
 
 
-class Server:
+class ServerAddress:
     """Whom to tell: the address, and the token, which is read when it is needed."""
 
     def __init__(self, url: str, token: Callable[[], str], transport: Transport = "websocket") -> None:
@@ -33,7 +33,11 @@ class Server:
 
 
 async def tell(
-    server: Server, cluster_uid: str, ended: Iterable[Observation], *, within_seconds: float = WITHIN_SECONDS
+    server: ServerAddress,
+    cluster_uid: str,
+    ended: Iterable[Observation],
+    *,
+    within_seconds: float = WITHIN_SECONDS,
 ) -> str:
     """Tell the server that the cluster was let go of; return "" once it has taken that, else why it was not told.
 

@@ -16,7 +16,7 @@ K = TypeVar("K", bound=tuple[str, ...])
 
 
 @dataclass(slots=True)
-class Figures:
+class AgentFigures:
     """The figures of one process, which runs one agent. Others write them; `families` reads them."""
 
     leads: bool = False
@@ -45,7 +45,7 @@ class Figures:
         self.attempts, self.unacknowledged, self.waiting = dict, int, int
 
 
-def families(figures: Figures) -> Iterator[Metric]:
+def families(figures: AgentFigures) -> Iterator[Metric]:
     """Yield all metrics of the agent."""
     yield InfoMetricFamily("chamber_agent_build", "The agent's version.", value={"version": own_version()})
     yield _gauge("leader", "1 while this agent leads, 0 while it stands by.", figures.leads)
@@ -76,7 +76,7 @@ def families(figures: Figures) -> Iterator[Metric]:
     yield _gauge("attempts_waiting", "Attempts that wait to be looked after.", figures.waiting())
 
 
-def note_heard(figures: Figures) -> None:
+def note_heard(figures: AgentFigures) -> None:
     """Note that a message of the server came just now."""
     figures.heard_at = time.time()
 
@@ -107,7 +107,7 @@ class _Own(Collector):
         return families(FIGURES)
 
 
-FIGURES = Figures()
+FIGURES = AgentFigures()
 """Those of this process."""
 _registry = CollectorRegistry()
 _registry.register(_Own())

@@ -16,9 +16,16 @@ from typing import Any
 from uuid import UUID
 
 from agentlink.agent.backends.base import Backend, NoLogs, Observation
-from agentlink.agent.lines import Lines
+from agentlink.agent.lines import LineSplitter
 from agentlink.protocol import ENDED, PodState
-from agentlink.protocol.logs import KEPT_BYTES, KEPT_MESSAGE_BYTES, Kept, KeptPart, kept_in_messages, parts_of
+from agentlink.protocol.logs import (
+    KEPT_BYTES,
+    KEPT_MESSAGE_BYTES,
+    KeptLogs,
+    KeptPart,
+    kept_in_messages,
+    parts_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +91,7 @@ class _Pod:
         self.sent_at: float | None = None
 
 
-class Keeper:
+class LogKeeper:
     """What is to be kept of one cluster's pods. Lives as long as the agent; connections come and go."""
 
     def __init__(self, backend: Backend) -> None:
@@ -147,7 +154,7 @@ class Keeper:
 
     # What the connection does
 
-    async def send(self, send: Callable[[Kept], Awaitable[None]]) -> None:
+    async def send(self, send: Callable[[KeptLogs], Awaitable[None]]) -> None:
         """Send what is to be kept for as long as a connection lasts."""
         for pod in self._unsettled.values():
             pod.sent_at = None
@@ -205,7 +212,7 @@ class Keeper:
         return min(KEPT_BYTES, max(LEAST_BYTES, SHARED_BYTES // max(1, len(self._reading))))
 
     async def _follow(self, pod: _Pod, tail: Tail) -> None:
-        lines = Lines()
+        lines = LineSplitter()
         try:
             pieces = self._backend.logs(*pod.key, follow=True, tail_bytes=self._room())
             async with aclosing(pieces):
@@ -243,7 +250,7 @@ class Keeper:
         except Exception:
             logger.exception("Attempt %s could not be forgotten; it is tried again when it is seen.", attempt)
 
-    async def _messages(self) -> AsyncGenerator[Kept]:
+    async def _messages(self) -> AsyncGenerator[KeptLogs]:
         """Yield what was not sent yet, or not stored for long, some pods together."""
         again = time.monotonic() - AGAIN_SECONDS
         due = [pod for pod in self._unsettled.values() if pod.sent_at is None or pod.sent_at < again]
@@ -267,7 +274,7 @@ class Keeper:
         pod.sent_at = time.monotonic()
         if tail is None:
             tail = Tail(lambda: KEPT_BYTES)
-            lines = Lines()
+            lines = LineSplitter()
             try:
                 pieces = self._backend.logs(*pod.key, follow=False, tail_bytes=KEPT_BYTES)
                 async with asyncio.timeout(READ_SECONDS), aclosing(pieces):

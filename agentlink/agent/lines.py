@@ -42,7 +42,7 @@ def _latest(line: str) -> str:
     return next((part for part in reversed(line.split("\r")) if part), "") if "\r" in line else line
 
 
-class Lines:
+class LineSplitter:
     """Makes lines of pieces, in whatever way they are cut. Keeps at most one unfinished line."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from agentlink import protocol
 from agentlink.agent import authority, unreached
-from agentlink.protocol import Desired, Error, ErrorCode, Heartbeat, Hello, Invalid
+from agentlink.protocol import Desired, Error, ErrorCode, Heartbeat, Hello, InvalidMessage
 
 OPEN_SECONDS = 15
 CLOSE_SECONDS = 2
@@ -165,7 +165,7 @@ def _groups(texts: Sequence[str]) -> Iterable[list[str]]:
 
 def _read(data: str | bytes) -> ServerMessage:
     message = protocol.from_server(data)
-    if isinstance(message, Invalid):
+    if isinstance(message, InvalidMessage):
         raise LinkLost(
             f"The server sent what is no message of protocol {protocol.VERSION}: {message.message}"
         )

@@ -17,11 +17,20 @@ from websockets.exceptions import WebSocketException
 from agentlink import protocol
 from agentlink.agent import streams
 from agentlink.agent.backends.base import Backend
-from agentlink.agent.keeping import Keeper
+from agentlink.agent.keeping import LogKeeper
 from agentlink.agent.link import LinkLost, open_socket, why_unreached
-from agentlink.protocol import Error, Invalid
+from agentlink.protocol import Error, InvalidMessage
 from agentlink.protocol import logs as messages
-from agentlink.protocol.logs import STREAMS, Ask, Chunk, End, EndReason, Kept, Stop, Stored
+from agentlink.protocol.logs import (
+    STREAMS,
+    Ask,
+    Chunk,
+    KeptLogs,
+    StopStream,
+    Stored,
+    StreamEnd,
+    StreamEndReason,
+)
 from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
@@ -37,13 +46,13 @@ MOST_STREAMS = 2 * STREAMS
 @asynccontextmanager
 async def attached(
     url: str, token: str | Callable[[], str], backend: Backend, welcome: asyncio.Event
-) -> AsyncIterator[Keeper]:
+) -> AsyncIterator[LogKeeper]:
     """Keep a logs connection for as long as the context lasts; yield what keeps the logs of pods that end.
 
     It is not begun before `welcome`: the link's hello, which a connection for logs has none of, shows whether the token
     is this cluster's.
     """
-    keeper = Keeper(backend)
+    keeper = LogKeeper(backend)
     running = asyncio.create_task(_run(url, token, backend, keeper, welcome))
     try:
         yield keeper
@@ -54,7 +63,7 @@ async def attached(
 
 
 async def _run(
-    url: str, token: str | Callable[[], str], backend: Backend, keeper: Keeper, welcome: asyncio.Event
+    url: str, token: str | Callable[[], str], backend: Backend, keeper: LogKeeper, welcome: asyncio.Event
 ) -> None:
     failures, broken = 0, Lasting()
     while True:
@@ -82,7 +91,7 @@ async def _run(
 class Conversation:
     """One connection's life."""
 
-    def __init__(self, socket: ClientConnection, backend: Backend, keeper: Keeper) -> None:
+    def __init__(self, socket: ClientConnection, backend: Backend, keeper: LogKeeper) -> None:
         self._socket, self._backend, self._keeper = socket, backend, keeper
         self._bucket = streams.cluster_bucket()
         self._streams: dict[int, asyncio.Task[None]] = {}
@@ -103,11 +112,11 @@ class Conversation:
     async def _listen(self) -> None:
         while True:
             message = messages.from_server(await self._socket.recv())
-            if isinstance(message, Invalid):
+            if isinstance(message, InvalidMessage):
                 raise LinkLost(f"The server sent what is no message about logs: {message.message}")
             if isinstance(message, Ask):
                 await self._begin(message)
-            elif isinstance(message, Stop):
+            elif isinstance(message, StopStream):
                 if (task := self._streams.pop(message.stream, None)) is not None:
                     task.cancel()
             elif isinstance(message, Stored):
@@ -125,7 +134,7 @@ class Conversation:
             return
         if len(self._streams) >= MOST_STREAMS:
             text = f"The agent sends the logs of {MOST_STREAMS} pods already."
-            await self._send(End(stream=ask.stream, reason=EndReason.TOO_MANY, message=text))
+            await self._send(StreamEnd(stream=ask.stream, reason=StreamEndReason.TOO_MANY, message=text))
             return
         self._streams[ask.stream] = asyncio.create_task(self._stream(ask))
 
@@ -137,5 +146,5 @@ class Conversation:
             if self._streams.get(ask.stream) is asyncio.current_task():
                 del self._streams[ask.stream]
 
-    async def _send(self, message: Chunk | End | Kept) -> None:
+    async def _send(self, message: Chunk | StreamEnd | KeptLogs) -> None:
         await self._socket.send(messages.encode(message))

@@ -13,7 +13,7 @@ from agentlink.protocol import Epoch
 NOTHING = Epoch(of=UUID(int=0), number=0)
 
 
-class Memory:
+class AgentMemory:
     """The latest epoch that the server told."""
 
     def __init__(self) -> None:

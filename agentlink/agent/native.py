@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import urlsplit
 
-from agentlink.agent.backends.native.budgets import Disruption, Kind
+from agentlink.agent.backends.native.budgets import Disruption, DisruptionKind
 from agentlink.agent.backends.native.cluster import NativeCluster, cluster_uid
 from agentlink.agent.backends.native.inventory import GPU_DRIVERS, GPU_RESOURCES, PARTITION_LABEL, Settings
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.places import ROLE
 from agentlink.agent.backends.native.usage import EXPORTERS, PORT
 from agentlink.agent.figures import FIGURES
@@ -21,7 +21,7 @@ from agentlink.agent.kube.access import Access, BadAccess
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, KubeError
 from agentlink.agent.kube.lease import Leadership
-from agentlink.agent.memory import Memory
+from agentlink.agent.memory import AgentMemory
 from agentlink.agent.runner import Transport, run_agent
 from chamber import logs
 
@@ -40,7 +40,7 @@ _DEVICE_CLASS = re.compile(r"[a-z0-9.-]+(/[a-z]+)?=[a-z0-9.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class AgentOptions:
     """How an agent is to look at its cluster; raises `BadAccess` where it cannot."""
 
     cluster: str = ""
@@ -78,14 +78,14 @@ class Options:
         )
 
     def __post_init__(self) -> None:
-        words = set(Kind)
+        words = set(DisruptionKind)
         for given, allowed in (
             (self.disruption_budgets, words),
-            (self.do_not_disrupt, words - {Kind.ADOPTED}),
+            (self.do_not_disrupt, words - {DisruptionKind.ADOPTED}),
         ):
             for word in given:
                 if word not in allowed:
-                    known = ", ".join(kind for kind in Kind if kind in allowed)
+                    known = ", ".join(kind for kind in DisruptionKind if kind in allowed)
                     raise BadAccess(f"{word!r} names no workloads: write {known}.")
         for pair in self.device_classes:
             if not _DEVICE_CLASS.fullmatch(pair):
@@ -102,7 +102,7 @@ class Options:
 
 async def run_native(
     access: Access,
-    options: Options,
+    options: AgentOptions,
     *,
     url: str,
     token: Callable[[], str],
@@ -113,7 +113,7 @@ async def run_native(
     health = Health("the cluster's API server")
     served = nullcontext() if health_port is None else health.served(health_port)
 
-    memory = Memory()
+    memory = AgentMemory()
 
     async def lead() -> NoReturn:
         FIGURES.leads, refused = True, logs.Lasting()
@@ -130,7 +130,7 @@ async def run_native(
             FIGURES.stand_by()
 
     async with served:
-        note = (Names().epoch, memory)
+        note = (DomainNames().epoch, memory)
         with logs.bind(cluster=options.cluster or urlsplit(access.server).netloc):
             uid = await _reach(access, health)
         with logs.bind(cluster=options.cluster or uid):
@@ -160,9 +160,9 @@ async def _reach(access: Access, health: Health) -> str:
 
 async def _follow(
     access: Access,
-    options: Options,
+    options: AgentOptions,
     health: Health,
-    memory: Memory,
+    memory: AgentMemory,
     *,
     url: str,
     token: Callable[[], str],

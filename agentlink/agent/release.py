@@ -23,15 +23,15 @@ from dataclasses import dataclass, replace
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native.cluster import NativeCluster, cluster_uid
 from agentlink.agent.backends.native.facts import read_job
-from agentlink.agent.backends.native.marks import SECRET, Mark, Marks
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.farewell import Server, tell
+from agentlink.agent.backends.native.marks import SECRET, JobOrigin, Marks
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.farewell import ServerAddress, tell
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.lease import RENEW_WITHIN_SECONDS, Leadership
 from agentlink.agent.kube.resources import JOBS, JsonObject, key_of
-from agentlink.agent.native import Options
-from agentlink.protocol import ENDED, LIVING, Phase
+from agentlink.agent.native import AgentOptions
+from agentlink.protocol import ENDED, LIVING, ReportedPhase
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +61,12 @@ class Left:
 
 async def release(
     access: Access,
-    options: Options,
+    options: AgentOptions,
     *,
     stop_workloads: bool,
     timeout_seconds: float,
     settle_seconds: float = RENEW_WITHIN_SECONDS,
-    server: Server | None = None,
+    server: ServerAddress | None = None,
     in_cluster: bool = False,
 ) -> Left:
     """Let go of the cluster, tell the `server`, and return what there was; raise `NotReleased`.
@@ -104,7 +104,7 @@ async def release(
 
 
 async def _tell(
-    kube: Kube, server: Server | None, active: Sequence[str], ended: Iterable[Observation]
+    kube: Kube, server: ServerAddress | None, active: Sequence[str], ended: Iterable[Observation]
 ) -> str:
     """Tell the server; return why it was not told, empty where it was."""
     if server is None:
@@ -116,14 +116,14 @@ async def _tell(
 
 async def look(kube: Kube, marks: Marks | None) -> Left:
     """Return what Chamber has in the cluster, none of it marked where there are no `marks`; raise `KubeError`."""
-    names = Names()
+    names = DomainNames()
     running: list[str] = []
     ended: list[str] = []
     unmarked: list[str] = []
     active: list[str] = []
     for body in (await kube.list(JOBS, labels=names.cluster)).items:
         mark = marks.kind(body) if marks else None
-        if mark is None or read_job(body, names, adopted=mark is Mark.ADOPTED) is None:
+        if mark is None or read_job(body, names, adopted=mark is JobOrigin.ADOPTED) is None:
             if names.report in body["metadata"].get("finalizers", ()):
                 unmarked.append(key_of(body))
                 active += [key_of(body)] if _is_running(body) else []
@@ -177,7 +177,7 @@ def _count(jobs: Sequence[str]) -> str:
 
 
 async def _let_go(
-    kube: Kube, access: Access, options: Options, marks: Marks, *, stop_workloads: bool
+    kube: Kube, access: Access, options: AgentOptions, marks: Marks, *, stop_workloads: bool
 ) -> list[Observation]:
     """Stop what runs, forget every attempt, and return how those ended that were not stopped; raise `NotReleased` where
     something began to run meanwhile.
@@ -222,5 +222,5 @@ async def _until_gone(cluster: NativeCluster, found: Iterable[Observation]) -> l
 
 def _is_over(seen: Observation) -> bool:
     """Return whether an attempt has no pod that runs or will."""
-    over = seen.phase in ENDED or seen.phase is Phase.GONE
+    over = seen.phase in ENDED or seen.phase is ReportedPhase.GONE
     return over and all(pod.state not in LIVING for pod in seen.pods)

@@ -13,12 +13,12 @@ from typing import Literal
 from agentlink import protocol
 from agentlink.agent import use
 from agentlink.agent.backends.base import Backend
-from agentlink.agent.core import Core, Plan
+from agentlink.agent.core import AgentPlan, Core
 from agentlink.agent.figures import FIGURES, note_heard, own_version
-from agentlink.agent.keeping import Keeper
+from agentlink.agent.keeping import LogKeeper
 from agentlink.agent.link import Link, LinkLost, open_long_poll, open_websocket
 from agentlink.agent.logs import attached
-from agentlink.agent.memory import Memory
+from agentlink.agent.memory import AgentMemory
 from agentlink.agent.unreached import next_try
 from agentlink.pace import Pace
 from agentlink.protocol import (
@@ -30,8 +30,8 @@ from agentlink.protocol import (
     Hello,
     Namespaces,
     NodeReport,
-    Phase,
     Report,
+    ReportedPhase,
     Verdicts,
 )
 from chamber.logs import Lasting
@@ -74,7 +74,7 @@ async def run_agent(
     transport: Transport = "websocket",
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
     on_link: Callable[[bool], None] = lambda _: None,
-    memory: Memory | None = None,
+    memory: AgentMemory | None = None,
 ) -> None:
     """Run until cancelled. Whatever goes wrong costs a pause, longer each time, and a full resynchronisation.
 
@@ -83,7 +83,7 @@ async def run_agent(
     closes its link; the cluster's pods go on. `memory` is what agents before it remembered.
     """
     failures = 0
-    memory = memory or Memory()
+    memory = memory or AgentMemory()
     core = Core()
     welcome = asyncio.Event()
     away, faults = Lasting(), Lasting()
@@ -176,7 +176,7 @@ def _logs(
     backend: Backend,
     transport: Transport,
     welcome: asyncio.Event,
-) -> AbstractAsyncContextManager[Keeper | None]:
+) -> AbstractAsyncContextManager[LogKeeper | None]:
     """Return the logs connection, which is a socket: where those are forbidden, there is none."""
     return attached(url, token, backend, welcome) if transport == "websocket" else nullcontext(None)
 
@@ -187,9 +187,9 @@ class _Conversation:
     def __init__(
         self,
         core: Core,
-        memory: Memory,
+        memory: AgentMemory,
         backend: Backend,
-        keeper: Keeper | None,
+        keeper: LogKeeper | None,
         faults: Lasting,
         *,
         heartbeat_seconds: float,
@@ -382,7 +382,7 @@ class _Conversation:
                 list(protocol.discovered_in_parts(found.jobs, found.namespaces, version=found.version))
             )
 
-    async def _perform(self, plan: Plan, link: Link) -> None:
+    async def _perform(self, plan: AgentPlan, link: Link) -> None:
         """Follow the plan, then report; what the core gave out is done even where the link is lost meanwhile."""
         doing = asyncio.create_task(self._instruct(plan))
         try:
@@ -392,7 +392,7 @@ class _Conversation:
             raise
         await self._report(link, plan.reports, news=True)
 
-    async def _instruct(self, plan: Plan) -> None:
+    async def _instruct(self, plan: AgentPlan) -> None:
         """Have the cluster do what the plan says."""
         expected = self._core.expected()
         if expected is not None:
@@ -411,7 +411,7 @@ class _Conversation:
         """Send reports: those said again now, and of what is news all but mere progress."""
         now = time.monotonic()
         for report in reports:
-            is_progress = news and report.phase is Phase.STARTING and report.attempt in self._starting
+            is_progress = news and report.phase is ReportedPhase.STARTING and report.attempt in self._starting
             due = now + PROGRESS_SECONDS if is_progress else now
             self._due[report.attempt] = min(due, self._due.get(report.attempt, due))
             self._outbox[report.attempt] = report
@@ -436,7 +436,7 @@ class _Conversation:
         for report in message.reports:
             del self._outbox[report.attempt], self._due[report.attempt]
             self._under_way.add(report.attempt)
-            note = self._starting.add if report.phase is Phase.STARTING else self._starting.discard
+            note = self._starting.add if report.phase is ReportedPhase.STARTING else self._starting.discard
             note(report.attempt)
         await link.send([message])
 

@@ -13,9 +13,9 @@ from contextlib import aclosing
 from typing import NamedTuple
 
 from agentlink.agent.backends.base import Backend, LogPiece, NoLogs
-from agentlink.agent.lines import Lines
-from agentlink.bucket import Bucket
-from agentlink.protocol.logs import KEPT_BYTES, MAX_TEXT, Ask, Chunk, End, EndReason, in_texts
+from agentlink.agent.lines import LineSplitter
+from agentlink.bucket import TokenBucket
+from agentlink.protocol.logs import KEPT_BYTES, MAX_TEXT, Ask, Chunk, StreamEnd, StreamEndReason, in_texts
 
 logger = logging.getLogger(__name__)
 
@@ -34,12 +34,12 @@ ASK_AGAIN_SECONDS = 1.0
 MOST_FAILURES = 5
 """How often reading a pod that somebody follows is begun again where it left off."""
 
-Send = Callable[[Chunk | End], Awaitable[None]]
+Send = Callable[[Chunk | StreamEnd], Awaitable[None]]
 
 
-def cluster_bucket() -> Bucket:
+def cluster_bucket() -> TokenBucket:
     """Return what all streams of one agent take from."""
-    return Bucket(at_once=CLUSTER_A_SECOND, a_second=CLUSTER_A_SECOND)
+    return TokenBucket(at_once=CLUSTER_A_SECOND, a_second=CLUSTER_A_SECOND)
 
 
 class _Entry(NamedTuple):
@@ -53,15 +53,15 @@ class _Entry(NamedTuple):
 class Stream:
     """One answer to one `Ask`."""
 
-    def __init__(self, ask: Ask, backend: Backend, send: Send, cluster: Bucket) -> None:
+    def __init__(self, ask: Ask, backend: Backend, send: Send, cluster: TokenBucket) -> None:
         self._ask, self._backend, self._send = ask, backend, send
-        self._pod = Bucket(at_once=POD_A_SECOND, a_second=POD_A_SECOND)
+        self._pod = TokenBucket(at_once=POD_A_SECOND, a_second=POD_A_SECOND)
         self._cluster = cluster
-        self._pace = Bucket(at_once=READ_A_SECOND, a_second=READ_A_SECOND)
+        self._pace = TokenBucket(at_once=READ_A_SECOND, a_second=READ_A_SECOND)
         self._backlog = ask.tail_bytes if ask.follow else KEPT_BYTES
         """Bytes of what was written before that may still come: they are waited for, not left out."""
         self._leaves_out = False
-        self._lines = Lines()
+        self._lines = LineSplitter()
         self._held: deque[_Entry] = deque()
         self._size = 0
         self._dropped = 0
@@ -83,26 +83,28 @@ class Stream:
 
     # Reading
 
-    async def _read(self) -> End:
+    async def _read(self) -> StreamEnd:
         """Read until the end; return how that was."""
         failures = 0
         try:
             while True:
                 try:
                     await self._read_once()
-                    return self._end(EndReason.ENDED)
+                    return self._end(StreamEndReason.ENDED)
                 except NoLogs as none:
                     if not none.not_started:
-                        return self._end(EndReason.GONE, str(none))
+                        return self._end(StreamEndReason.GONE, str(none))
                     if not self._ask.follow:
-                        return self._end(EndReason.NOT_STARTED, str(none))
+                        return self._end(StreamEndReason.NOT_STARTED, str(none))
                 except Exception as error:
                     failures += 1
                     logger.warning(
                         "The log of pod %d of %s broke off: %s", self._ask.pod, self._ask.attempt, error
                     )
                     if failures > MOST_FAILURES or not self._ask.follow:
-                        return self._end(EndReason.FAILED, f"The log could not be read further: {error}")
+                        return self._end(
+                            StreamEndReason.FAILED, f"The log could not be read further: {error}"
+                        )
                 await asyncio.sleep(ASK_AGAIN_SECONDS * (1 + failures))
         finally:
             self._over = True
@@ -204,5 +206,5 @@ class Stream:
             cursor=cursor,
         )
 
-    def _end(self, reason: EndReason, message: str = "") -> End:
-        return End(stream=self._ask.stream, reason=reason, message=message.replace("\x00", "")[:2000])
+    def _end(self, reason: StreamEndReason, message: str = "") -> StreamEnd:
+        return StreamEnd(stream=self._ask.stream, reason=reason, message=message.replace("\x00", "")[:2000])

@@ -16,13 +16,13 @@ from rest_framework.views import APIView
 
 from agentlink.logs import texts, viewing
 from agentlink.logs.sources import Source, source_of
-from agentlink.logs.texts import Note
+from agentlink.logs.texts import LogNote
 from agentlink.protocol.logs import Ask
 from chamber import limits
 from chamber.api_document import events_of, in_query
 from chamber.errors import Refusal
 from chamber.rest import flag_of
-from chamber.standing import Allowed, Standing
+from chamber.standing import Allowed, StreamStanding
 from teams.api.requests import person
 from workloads.api import last_event
 from workloads.models import Workload
@@ -40,7 +40,7 @@ EVENTS = events_of(
 )
 
 
-class _Problem(BaseRenderer):
+class _ProblemRenderer(BaseRenderer):
     """Lets a client ask for text or events; what is refused before they begin is JSON all the same."""
 
     charset = "utf-8"
@@ -55,14 +55,14 @@ class _Problem(BaseRenderer):
         return json.dumps(data).encode()
 
 
-class PlainText(_Problem):
+class PlainText(_ProblemRenderer):
     """Lines as they are."""
 
     media_type = "text/plain"
     format = "txt"
 
 
-class Events(_Problem):
+class EventStreamRenderer(_ProblemRenderer):
     """Server-sent events."""
 
     media_type = "text/event-stream"
@@ -72,7 +72,7 @@ class Events(_Problem):
 class Logs(APIView):
     """What one pod has written."""
 
-    renderer_classes = (PlainText, Events)
+    renderer_classes = (PlainText, EventStreamRenderer)
 
     @extend_schema(
         parameters=[
@@ -110,13 +110,13 @@ class Logs(APIView):
             number=_number(request, "attempt", MOST_NUMBER),
         )
         limits.require_stream(person(request))
-        events = isinstance(request.accepted_renderer, Events)
+        events = isinstance(request.accepted_renderer, EventStreamRenderer)
         content = _content(
             source,
             follow=flag_of(request, "follow"),
             tail=_number(request, "tail", MOST_LINES),
             after=_place(request),
-            allowed=Standing.of(request).allowed(seen(workload.pk)),
+            allowed=StreamStanding.of(request).allowed(seen(workload.pk)),
             events=events,
         )
         kind = "text/event-stream" if events else "text/plain; charset=utf-8"
@@ -147,7 +147,7 @@ async def _content(
                     yield text
             elif events:
                 yield ": still here\n\n"
-            if events and time.monotonic() > until and not (isinstance(told, Note) and told.ends):
+            if events and time.monotonic() > until and not (isinstance(told, LogNote) and told.ends):
                 return
 
 

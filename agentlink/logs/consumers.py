@@ -18,9 +18,9 @@ from agentlink import protocol
 from agentlink.logs import kept
 from agentlink.logs.exchange import Event, Exchange, asking_group
 from agentlink.models import AgentToken, Cluster
-from agentlink.protocol import Error, ErrorCode, Invalid
+from agentlink.protocol import Error, ErrorCode, InvalidMessage
 from agentlink.protocol import logs as messages
-from agentlink.protocol.logs import Ask, Chunk, End, Kept, Stop, Stored, StoredPod
+from agentlink.protocol.logs import Ask, Chunk, KeptLogs, StopStream, Stored, StoredPod, StreamEnd
 from agentlink.session import authenticate
 from chamber import live
 from chamber.logs import bind_task
@@ -96,9 +96,9 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
         message = messages.from_agent(text_data if text_data is not None else (bytes_data or b""))
         if isinstance(message, Chunk):
             await exchange.chunk(message)
-        elif isinstance(message, End):
+        elif isinstance(message, StreamEnd):
             await exchange.end(message)
-        elif isinstance(message, Kept):
+        elif isinstance(message, KeptLogs):
             await self._keep(message)
         else:
             await self._reject(message)
@@ -126,7 +126,7 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
             return []
         return [asking_group(self.cluster_id), live.group(f"link:{self.cluster_id}")]
 
-    async def _keep(self, message: Kept) -> None:
+    async def _keep(self, message: KeptLogs) -> None:
         """Store what is whole by now and say so; the agent sends again what could not be stored."""
         pods = list(self.parts.take(message.items))
         if not pods:
@@ -151,7 +151,7 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
             self.told_foreign = True
             logger.warning("Its agent sent logs of pods that are not its own; they are left out.")
 
-    async def _reject(self, wrong: Invalid) -> None:
+    async def _reject(self, wrong: InvalidMessage) -> None:
         """Count and log what was wrong, and say so."""
         self.rejected += 1
         logger.warning("An agent sent what is no message about logs: %s", wrong.message)
@@ -179,7 +179,7 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
         await self._say(error)
         await self._end(protocol.CLOSE_CODES[error.code])
 
-    async def _say(self, message: Ask | Stop | Stored | Error) -> None:
+    async def _say(self, message: Ask | StopStream | Stored | Error) -> None:
         try:
             await asyncio.wait_for(self.send(messages.encode(message)), timeout=SEND_SECONDS)
         except TimeoutError:

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from agentlink.bucket import Bucket
+from agentlink.bucket import TokenBucket
 from agentlink.protocol.logs import (
     KEPT_BYTES,
     MAX_TEXT,
     STREAMS,
     Ask,
     Chunk,
-    End,
-    EndReason,
-    Stop,
+    StopStream,
+    StreamEnd,
+    StreamEndReason,
 )
 
 RECENT_CHARACTERS = 256 * 1024
@@ -38,7 +38,7 @@ TAKEN_A_SECOND = 8 * 1024 * 1024
 
 Event = dict[str, Any]
 Tell = Callable[[str, Event], Awaitable[None]]
-Say = Callable[[Ask | Stop], Awaitable[None]]
+Say = Callable[[Ask | StopStream], Awaitable[None]]
 Key = tuple[UUID, int]
 
 
@@ -52,7 +52,7 @@ def pod_group(attempt_id: UUID, pod: int) -> str:
     return f"logs.pod.{attempt_id.hex}.{pod}"
 
 
-class _Part(NamedTuple):
+class _ExchangePart(NamedTuple):
     sequence: int
     text: str
     dropped: int
@@ -67,21 +67,21 @@ class _Stream:
     key: Key
     single: str = ""
     wanted_until: dict[str, float] = field(default_factory=dict)
-    recent: deque[_Part] = field(default_factory=deque)
+    recent: deque[_ExchangePart] = field(default_factory=deque)
     size: int = 0
     sequence: int = 0
     left_out: int = 0
 
-    def remember(self, part: _Part) -> None:
+    def remember(self, part: _ExchangePart) -> None:
         """Keep the part among the recent ones."""
         self.recent.append(part)
         self.size += len(part.text)
         while self.size > RECENT_CHARACTERS or len(self.recent) > MOST_CHUNKS:
             self.size -= len(self.recent.popleft().text)
 
-    def since(self, cursor: str, characters: int) -> Iterator[_Part]:
+    def since(self, cursor: str, characters: int) -> Iterator[_ExchangePart]:
         """Yield what came after a cursor, or about the last characters, put together to larger parts."""
-        chosen: deque[_Part] = deque()
+        chosen: deque[_ExchangePart] = deque()
         size = 0
         for part in reversed(self.recent):
             reached = part.cursor and part.cursor <= cursor if cursor else size >= characters
@@ -97,7 +97,7 @@ class _Stream:
             dropped = dropped or part.dropped
             following = chosen[place + 1] if place + 1 < len(chosen) else None
             if following is None or following.dropped or length + len(following.text) > MAX_TEXT:
-                yield _Part(part.sequence, "".join(texts), dropped, part.cursor)
+                yield _ExchangePart(part.sequence, "".join(texts), dropped, part.cursor)
                 texts, dropped, length = [], 0, 0
 
 
@@ -111,7 +111,7 @@ class Exchange:
         self._followed: dict[Key, _Stream] = {}
         self._singles: dict[str, _Stream] = {}
         self._next = 1
-        self._bucket = Bucket(at_once=2 * TAKEN_A_SECOND, a_second=TAKEN_A_SECOND)
+        self._bucket = TokenBucket(at_once=2 * TAKEN_A_SECOND, a_second=TAKEN_A_SECOND)
 
     # Those who look
 
@@ -164,7 +164,7 @@ class Exchange:
         if self._bucket.has(len(message.text)):
             self._bucket.owe(len(message.text))
             dropped, stream.left_out = message.dropped + stream.left_out, 0
-            part = _Part(message.sequence, message.text, dropped, message.cursor)
+            part = _ExchangePart(message.sequence, message.text, dropped, message.cursor)
         else:
             stream.left_out += message.dropped + message.text.count("\n")
             return
@@ -172,7 +172,7 @@ class Exchange:
             stream.remember(part)
         await self._to_all(stream, self._lines(stream, part))
 
-    async def end(self, message: End) -> None:
+    async def end(self, message: StreamEnd) -> None:
         """Tell all who look that there are no more lines."""
         stream = self._streams.get(message.stream)
         if stream is not None:
@@ -187,7 +187,12 @@ class Exchange:
         follow = bool(event["follow"])
         if len(self._followed if follow else self._singles) >= (STREAMS if follow else SINGLE_LOOKS):
             text = f"The logs of {STREAMS} pods of this cluster are followed already; try again later."
-            over = {"type": "logs.over", "stream": "", "reason": EndReason.TOO_MANY.value, "message": text}
+            over = {
+                "type": "logs.over",
+                "stream": "",
+                "reason": StreamEndReason.TOO_MANY.value,
+                "message": text,
+            }
             await self._tell(viewer, over)
             return None
         stream = _Stream(self._next, key, single="" if follow else viewer)
@@ -211,7 +216,7 @@ class Exchange:
 
     async def _stop(self, stream: _Stream) -> None:
         self._drop(stream)
-        await self._say(Stop(stream=stream.number))
+        await self._say(StopStream(stream=stream.number))
 
     def _drop(self, stream: _Stream) -> None:
         self._streams.pop(stream.number, None)
@@ -226,7 +231,7 @@ class Exchange:
         else:
             await self._tell_group(pod_group(*stream.key), event)
 
-    def _lines(self, stream: _Stream, part: _Part, *, missed: bool = False) -> Event:
+    def _lines(self, stream: _Stream, part: _ExchangePart, *, missed: bool = False) -> Event:
         return {
             "type": "logs.lines",
             "stream": f"{self.id}.{stream.number}",

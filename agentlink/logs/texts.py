@@ -7,7 +7,7 @@ from agentlink.agent.streams import MIB, POD_A_SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LogLines:
     """Whole lines of a pod; `dropped` others stood before them. `cursor` is the place after them, where known."""
 
     text: str
@@ -16,7 +16,7 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class LogNote:
     """Something about the lines that is no line: a code and a sentence. After one that `ends`, nothing comes."""
 
     code: str
@@ -24,7 +24,7 @@ class Note:
     ends: bool = False
 
 
-Told = Lines | Note
+Told = LogLines | LogNote
 
 
 def dropped_sentence(count: int) -> str:
@@ -35,7 +35,7 @@ def dropped_sentence(count: int) -> str:
 
 def as_text(told: Told) -> str:
     """Return what is told as lines of text; what is no line of the pod begins with an ellipsis."""
-    if isinstance(told, Note):
+    if isinstance(told, LogNote):
         return f"… {told.message}\n" if told.message else ""
     before = f"… {dropped_sentence(told.dropped)}\n" if told.dropped else ""
     return before + told.text
@@ -43,7 +43,7 @@ def as_text(told: Told) -> str:
 
 def as_event(told: Told) -> str:
     """Return what is told as a server-sent event: `lines`, `note`, or `end`, after which none comes."""
-    if isinstance(told, Note):
+    if isinstance(told, LogNote):
         kind, data, place = ("end" if told.ends else "note"), {"code": told.code, "message": told.message}, ""
     else:
         said = dropped_sentence(told.dropped) if told.dropped else ""

@@ -20,9 +20,9 @@ from redis import RedisError
 from agentlink.logs import kept
 from agentlink.logs.exchange import RECENT_CHARACTERS, Event, asking_group, pod_group
 from agentlink.logs.sources import Source
-from agentlink.logs.texts import Lines, Note, Told, last_lines
+from agentlink.logs.texts import LogLines, LogNote, Told, last_lines
 from agentlink.models import PodLog
-from agentlink.protocol.logs import KEPT_BYTES, EndReason
+from agentlink.protocol.logs import KEPT_BYTES, StreamEndReason
 from chamber import words
 from chamber.standing import CHECK_SECONDS, Allowed
 
@@ -40,12 +40,14 @@ KEPT_LATER_SECONDS = 3.0
 SILENCE_SECONDS = 10.0
 """After which something is said where nothing else is to be told."""
 
-_AWAY = Note("away", "The cluster's agent does not answer now; the log goes on when it is back.")
-_NO_ANSWER = Note("away", "The cluster's agent does not answer now; try again later.", ends=True)
-_ENDED_MEANWHILE = Note("ended", "The pod has ended meanwhile; ask again for all that was kept.", ends=True)
-_BACK = Note("back", "The cluster's agent is back.")
-_NOT_ANY_MORE = Note("not-allowed", "You may no longer see this log.", ends=True)
-_NOTHING = Note("nothing", "Nothing was kept of this pod's log.", ends=True)
+_AWAY = LogNote("away", "The cluster's agent does not answer now; the log goes on when it is back.")
+_NO_ANSWER = LogNote("away", "The cluster's agent does not answer now; try again later.", ends=True)
+_ENDED_MEANWHILE = LogNote(
+    "ended", "The pod has ended meanwhile; ask again for all that was kept.", ends=True
+)
+_BACK = LogNote("back", "The cluster's agent is back.")
+_NOT_ANY_MORE = LogNote("not-allowed", "You may no longer see this log.", ends=True)
+_NOTHING = LogNote("nothing", "Nothing was kept of this pod's log.", ends=True)
 
 
 def in_thread(function: Any) -> Any:
@@ -70,9 +72,9 @@ async def look(
         viewer = _Viewer(source, source.cluster_id, follow=follow, tail=tail, after=after, allowed=allowed)
         async with viewer:
             async for told in viewer.tell():
-                seen = seen or isinstance(told, Lines)
+                seen = seen or isinstance(told, LogLines)
                 yield told
-        if viewer.ended is not EndReason.GONE:
+        if viewer.ended is not StreamEndReason.GONE:
             return
     if row is None and (source.just_gone or source.cluster_id is not None):
         row = await _kept_later(source)
@@ -84,17 +86,17 @@ async def look(
         return
     text, before = last_lines(row.text, tail)
     if row.cut and not before:
-        yield Note("cut", f"Only the last {KEPT_BYTES // 1024**2} MiB were kept.")
-    yield Lines(text)
-    yield Note("ended", "", ends=True)
+        yield LogNote("cut", f"Only the last {KEPT_BYTES // 1024**2} MiB were kept.")
+    yield LogLines(text)
+    yield LogNote("ended", "", ends=True)
 
 
-def _not_carried(cluster: str) -> Note:
+def _not_carried(cluster: str) -> LogNote:
     text = (
         f"There are no logs of {cluster}: its agent keeps in touch by long poll, which carries none. "
         "An operator lets WebSockets through to this server and starts the agent without --transport long-poll."
     )
-    return Note("not-carried", text, ends=True)
+    return LogNote("not-carried", text, ends=True)
 
 
 async def _kept(source: Source) -> PodLog | None:
@@ -139,7 +141,7 @@ class _Viewer:
         self._began_at = self._answered_at = self._loop.time()
         self._heard, self._away = False, False
         self._tasks: list[asyncio.Task[None]] = []
-        self.ended: EndReason | None = None
+        self.ended: StreamEndReason | None = None
 
     async def __aenter__(self) -> "_Viewer":
         self._channel = await self._layer.new_channel()
@@ -167,7 +169,7 @@ class _Viewer:
             self._settle()
             while (told := self._next()) is not None:
                 yield told
-                if isinstance(told, Note) and told.ends:
+                if isinstance(told, LogNote) and told.ends:
                     return
             if self.ended is not None:
                 return
@@ -185,11 +187,11 @@ class _Viewer:
         """Return what is to be told next; lines not before it is settled which were asked for."""
         if self._left_out:
             count, self._left_out = self._left_out, 0
-            return Note("slow", f"{words.count(count, 'line')} left out here: not read fast enough.")
-        if not self._held or (self._tail is not None and isinstance(self._held[0], Lines)):
+            return LogNote("slow", f"{words.count(count, 'line')} left out here: not read fast enough.")
+        if not self._held or (self._tail is not None and isinstance(self._held[0], LogLines)):
             return None
         told = self._held.popleft()
-        if isinstance(told, Lines):
+        if isinstance(told, LogLines):
             self._size -= len(told.text)
         return told
 
@@ -197,13 +199,13 @@ class _Viewer:
         """Keep what was heard until it is read; let go of the oldest lines that are too many."""
         self._held.append(told)
         self._news.set()
-        if not isinstance(told, Lines):
+        if not isinstance(told, LogLines):
             return
         self._size += len(told.text)
         if self._tail is not None and self._settles_at == math.inf and self._follow:
             self._settles_at = self._loop.time() + SETTLE_SECONDS
         most = HELD_CHARACTERS if self._follow else 2 * KEPT_BYTES
-        while self._size > most and isinstance(oldest := self._held.popleft(), Lines):
+        while self._size > most and isinstance(oldest := self._held.popleft(), LogLines):
             self._size -= len(oldest.text)
             self._left_out += oldest.dropped + oldest.text.count("\n")
 
@@ -211,13 +213,13 @@ class _Viewer:
         """Cut what was written before to the lines that were asked for, once all of it is there."""
         if self._tail is None or (self.ended is None and self._loop.time() < self._settles_at):
             return
-        lines = [told for told in self._held if isinstance(told, Lines)]
-        others = [told for told in self._held if isinstance(told, Note)]
+        lines = [told for told in self._held if isinstance(told, LogLines)]
+        others = [told for told in self._held if isinstance(told, LogNote)]
         text, before = last_lines("".join(each.text for each in lines), self._tail)
         dropped = 0 if before else sum(each.dropped for each in lines)
         cursor = lines[-1].cursor if lines else ""
         self._tail, self._settles_at, self._left_out = None, math.inf, 0
-        self._held = deque([Lines(text, dropped, cursor), *others]) if text or dropped else deque(others)
+        self._held = deque([LogLines(text, dropped, cursor), *others]) if text or dropped else deque(others)
         self._size = len(text)
 
     # What is heard
@@ -229,7 +231,7 @@ class _Viewer:
             if kind == "logs.here":
                 self._here(stream)
             elif kind == "logs.over" and stream in {"", self._stream}:
-                self._over(EndReason(event["reason"]), event["message"])
+                self._over(StreamEndReason(event["reason"]), event["message"])
             elif stream != self._stream:
                 continue
             elif kind == "logs.lines":
@@ -255,21 +257,21 @@ class _Viewer:
         if sequence <= self._sequence:
             return
         if self._sequence and sequence > self._sequence + 1 and not event["missed"]:
-            self._hold(Note("lost", "Lines were lost here on their way through the server."))
+            self._hold(LogNote("lost", "Lines were lost here on their way through the server."))
         self._sequence = sequence
         self._cursor = event["cursor"] or self._cursor
-        self._hold(Lines(event["text"], int(event["dropped"]), event["cursor"]))
+        self._hold(LogLines(event["text"], int(event["dropped"]), event["cursor"]))
 
-    def _over(self, reason: EndReason, message: str) -> None:
-        if reason is not EndReason.GONE:
-            self._hold(Note(reason.value, message, ends=True))
+    def _over(self, reason: StreamEndReason, message: str) -> None:
+        if reason is not StreamEndReason.GONE:
+            self._hold(LogNote(reason.value, message, ends=True))
         self.ended = reason
         self._news.set()
 
     def _lose(self) -> None:
         self._stream = ""
         if not self._follow:
-            self.ended = EndReason.FAILED
+            self.ended = StreamEndReason.FAILED
             self._hold(_NO_ANSWER)
         elif not self._away:
             self._away = True

@@ -1,7 +1,7 @@
 """Clusters and what they hold: nodes, devices, and which pod of which attempt lies where."""
 
-from agentlink.models.cluster import AgentToken, Backend, Cluster
-from agentlink.models.node import Device, Node, Slicing
+from agentlink.models.cluster import AgentToken, BackendKind, Cluster
+from agentlink.models.node import Device, DeviceSlicing, Node
 from agentlink.models.placement import Assignment, Hold, Placement
 from agentlink.models.podlog import PodLog
 from agentlink.models.space import AdoptedJob, BoundNamespace
@@ -11,15 +11,15 @@ __all__ = [
     "AdoptedJob",
     "AgentToken",
     "Assignment",
-    "Backend",
+    "BackendKind",
     "BoundNamespace",
     "Cluster",
     "Device",
+    "DeviceSlicing",
     "GpuUse",
     "GpuUseSample",
     "Hold",
     "Node",
     "Placement",
     "PodLog",
-    "Slicing",
 ]

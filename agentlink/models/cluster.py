@@ -26,7 +26,7 @@ RESTORED_SHOWN_FOR = timedelta(days=1)
 MOST_OF_REFUSAL = 500
 
 
-class Backend(models.TextChoices):
+class BackendKind(models.TextChoices):
     """How workloads run in the cluster."""
 
     NATIVE = "native", "Kubernetes Jobs"
@@ -38,7 +38,7 @@ class Cluster(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     name = models.SlugField(max_length=60, unique=True)
-    backend = models.CharField(max_length=10, choices=Backend.choices, default=Backend.NATIVE)
+    backend = models.CharField(max_length=10, choices=BackendKind.choices, default=BackendKind.NATIVE)
     uid = models.CharField(
         max_length=64, blank=True, help_text="The cluster's own id, from the agent's first hello."
     )
@@ -100,7 +100,7 @@ class Cluster(models.Model):
     class Meta:
         ordering: ClassVar = ["name"]
         constraints: ClassVar = [
-            models.CheckConstraint(condition=Q(backend__in=Backend.values), name="cluster_backend_known"),
+            models.CheckConstraint(condition=Q(backend__in=BackendKind.values), name="cluster_backend_known"),
         ]
 
     def __str__(self) -> str:

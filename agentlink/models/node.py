@@ -70,7 +70,7 @@ class Node(models.Model):
         return f"{self.cluster}/{self.name}"
 
 
-class Slicing(models.TextChoices):
+class DeviceSlicing(models.TextChoices):
     """How a device was cut from a GPU, if it was; the words of the link and of the engine."""
 
     WHOLE = "whole", "GPU"
@@ -95,7 +95,10 @@ class Device(models.Model):
         help_text="Not capacity: used by pods that Chamber does not manage, or not there any more.",
     )
     slicing = models.CharField(
-        max_length=8, choices=Slicing.choices, default=Slicing.WHOLE, db_default=Slicing.WHOLE
+        max_length=8,
+        choices=DeviceSlicing.choices,
+        default=DeviceSlicing.WHOLE,
+        db_default=DeviceSlicing.WHOLE,
     )
     share_milli = models.PositiveSmallIntegerField(
         default=WHOLE_DEVICE_MILLI,
@@ -110,18 +113,21 @@ class Device(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["node", "index"], name="device_index_once"),
             models.CheckConstraint(
-                condition=Q(slicing=Slicing.WHOLE, share_milli=WHOLE_DEVICE_MILLI)
-                | Q(slicing__in=(Slicing.MIG, Slicing.REPLICAS), share_milli__range=(1, WHOLE_DEVICE_MILLI)),
+                condition=Q(slicing=DeviceSlicing.WHOLE, share_milli=WHOLE_DEVICE_MILLI)
+                | Q(
+                    slicing__in=(DeviceSlicing.MIG, DeviceSlicing.REPLICAS),
+                    share_milli__range=(1, WHOLE_DEVICE_MILLI),
+                ),
                 name="device_share_of_its_slicing",
             ),
             models.CheckConstraint(
-                condition=Q(slicing=Slicing.WHOLE, occupied_milli__range=(0, WHOLE_DEVICE_MILLI))
+                condition=Q(slicing=DeviceSlicing.WHOLE, occupied_milli__range=(0, WHOLE_DEVICE_MILLI))
                 | Q(occupied_milli=0)
                 | Q(occupied_milli=F("share_milli")),
                 name="device_occupied_within_capacity",
             ),
             models.CheckConstraint(
-                condition=Q(slicing=Slicing.WHOLE, allocated_milli__range=(0, WHOLE_DEVICE_MILLI))
+                condition=Q(slicing=DeviceSlicing.WHOLE, allocated_milli__range=(0, WHOLE_DEVICE_MILLI))
                 | Q(allocated_milli=0)
                 | Q(allocated_milli=F("share_milli")),
                 name="device_allocated_within_capacity",
@@ -144,7 +150,7 @@ UNAVAILABLE_MILLI = Case(
     output_field=IntegerField(),
 )
 """What of a device is not allocated, and nobody can get now."""
-CUT = ~Q(slicing=Slicing.WHOLE)
+CUT = ~Q(slicing=DeviceSlicing.WHOLE)
 SLICES: dict[str, Any] = {
     "slices": Count("id", filter=CUT),
     "slices_milli": Coalesce(Sum("share_milli", filter=CUT), 0),

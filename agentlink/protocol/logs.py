@@ -17,7 +17,7 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from agentlink.protocol.messages import Count, Error, Sentence, Small, _Message, _Part
-from agentlink.protocol.wire import Invalid, encode_any, parse
+from agentlink.protocol.wire import InvalidMessage, encode_any, parse
 
 MAX_TEXT = 64 * 1024
 """Characters in one chunk; with every one of them escaped, it still fits a message."""
@@ -64,7 +64,7 @@ class Ask(_Message):
     after: Cursor = ""
 
 
-class Stop(_Message):
+class StopStream(_Message):
     """Nobody looks at a stream any more."""
 
     type: Literal["stop"] = "stop"
@@ -99,7 +99,7 @@ class Chunk(_Message):
     cursor: Cursor = ""
 
 
-class EndReason(StrEnum):
+class StreamEndReason(StrEnum):
     """Why a stream has no more lines."""
 
     ENDED = "ended"
@@ -109,12 +109,12 @@ class EndReason(StrEnum):
     FAILED = "failed"
 
 
-class End(_Message):
+class StreamEnd(_Message):
     """A stream is over."""
 
     type: Literal["end"] = "end"
     stream: Stream
-    reason: EndReason
+    reason: StreamEndReason
     message: Sentence = ""
 
 
@@ -129,26 +129,26 @@ class KeptPart(_Part):
     text: LogText = ""
 
 
-class Kept(_Message):
+class KeptLogs(_Message):
     """What remains of pods that are over: the parts of one pod follow each other."""
 
     type: Literal["kept"] = "kept"
     items: Annotated[tuple[KeptPart, ...], Field(min_length=1, max_length=MAX_KEPT_ITEMS)]
 
 
-LogsFromAgent = Chunk | End | Kept
-LogsFromServer = Ask | Stop | Stored | Error
+LogsFromAgent = Chunk | StreamEnd | KeptLogs
+LogsFromServer = Ask | StopStream | Stored | Error
 
 _AGENT: TypeAdapter[LogsFromAgent] = TypeAdapter(Annotated[LogsFromAgent, Field(discriminator="type")])
 _SERVER: TypeAdapter[LogsFromServer] = TypeAdapter(Annotated[LogsFromServer, Field(discriminator="type")])
 
 
-def from_agent(data: str | bytes) -> LogsFromAgent | Invalid:
+def from_agent(data: str | bytes) -> LogsFromAgent | InvalidMessage:
     """Return the agent's message, or why it is none; never raises."""
     return parse(_AGENT, data)
 
 
-def from_server(data: str | bytes) -> LogsFromServer | Invalid:
+def from_server(data: str | bytes) -> LogsFromServer | InvalidMessage:
     """Return the server's message, or why it is none; never raises."""
     return parse(_SERVER, data)
 
@@ -181,16 +181,16 @@ def parts_of(attempt: UUID, pod: int, lines: Iterable[str], *, cut: bool) -> lis
     ]
 
 
-def kept_in_messages(pods: Iterable[Sequence[KeptPart]]) -> Iterator[Kept]:
+def kept_in_messages(pods: Iterable[Sequence[KeptPart]]) -> Iterator[KeptLogs]:
     """Yield the parts of pods as messages of a bounded size."""
     group: list[KeptPart] = []
     size = 0
     for item in (part for parts in pods for part in parts):
         length = len(item.text.encode()) + 200
         if group and (size + length > KEPT_MESSAGE_BYTES or len(group) == MAX_KEPT_ITEMS):
-            yield Kept(items=tuple(group))
+            yield KeptLogs(items=tuple(group))
             group, size = [], 0
         group.append(item)
         size += length
     if group:
-        yield Kept(items=tuple(group))
+        yield KeptLogs(items=tuple(group))

@@ -63,7 +63,7 @@ class _Message(_Part):
     protocol: Literal[1] = 1
 
 
-class Phase(StrEnum):
+class ReportedPhase(StrEnum):
     """How far the pods of an attempt have come."""
 
     PENDING = "pending"
@@ -75,7 +75,7 @@ class Phase(StrEnum):
     GONE = "gone"
 
 
-ENDED = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+ENDED = frozenset({ReportedPhase.SUCCEEDED, ReportedPhase.FAILED})
 
 
 class PodState(StrEnum):
@@ -93,7 +93,7 @@ LIVING = frozenset({PodState.PENDING, PodState.RUNNING})
 # What both directions speak of
 
 
-class DeviceShare(_Part):
+class AssignedShare(_Part):
     """A share of one GPU of a node; a slice is taken whole, by the share that it counts as."""
 
     index: Small
@@ -105,7 +105,7 @@ class AssignedPod(_Part):
 
     index: Small
     node: Name
-    devices: Annotated[tuple[DeviceShare, ...], Field(min_length=1, max_length=1024)]
+    devices: Annotated[tuple[AssignedShare, ...], Field(min_length=1, max_length=1024)]
 
 
 class Adopted(_Part):
@@ -116,7 +116,7 @@ class Adopted(_Part):
     uid: Name
 
 
-class Assignment(_Part):
+class DesiredAttempt(_Part):
     """An attempt that should run here. Its pods may be created once `let_go`: until then somebody's are in the way.
 
     `reported` is the highest sequence that the server took: the agent goes on from there, also after a restart.
@@ -191,7 +191,7 @@ class Report(_Part):
     number: Annotated[int, Field(ge=1, le=2**31 - 1)]
     sequence: Annotated[int, Field(ge=1, le=2**53 - 1)]
     generation: Count
-    phase: Phase
+    phase: ReportedPhase
     pods: tuple[PodReport, ...] = ()
     reason: Code = ""
     message: Sentence = ""
@@ -203,7 +203,7 @@ class Report(_Part):
     @property
     def frees_devices(self) -> bool:
         """Return whether no pod of the attempt has a device any more."""
-        return self.phase is Phase.GONE or (
+        return self.phase is ReportedPhase.GONE or (
             self.phase in ENDED and not any(pod.state in LIVING for pod in self.pods)
         )
 
@@ -446,7 +446,7 @@ class UsageFigure(_Part):
     devices: Annotated[dict[DeviceName, Percent], Field(max_length=MAX_DEVICES)] = {}
 
 
-class Usage(_Message):
+class UsageReport(_Message):
     """GPU use by workload, sent every minute. What is lost is not sent again."""
 
     type: Literal["usage"] = "usage"
@@ -462,7 +462,8 @@ class Released(_Message):
 
 
 AgentMessage = Annotated[
-    Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Released, Field(discriminator="type")
+    Hello | Heartbeat | Inventory | Observed | Discovered | UsageReport | Released,
+    Field(discriminator="type"),
 ]
 
 
@@ -483,12 +484,12 @@ class Desired(_Message):
     base: Count | None
     part: Small
     last: bool
-    assignments: tuple[Assignment, ...] = ()
+    assignments: tuple[DesiredAttempt, ...] = ()
     stop: tuple[StopOrder, ...] = ()
     forget: tuple[UUID, ...] = ()
 
 
-class BoundNamespace(_Part):
+class NamespaceBinding(_Part):
     """A namespace that is a team's: the agent makes and keeps it. `id` is that of the binding."""
 
     id: UUID
@@ -501,7 +502,7 @@ class Namespaces(_Message):
 
     type: Literal["namespaces"] = "namespaces"
     version: Count
-    bound: tuple[BoundNamespace, ...] = ()
+    bound: tuple[NamespaceBinding, ...] = ()
 
 
 class Verdict(_Part):
@@ -573,4 +574,4 @@ class Error(_Message):
 ServerMessage = Annotated[Desired | Ack | Namespaces | Verdicts | Error, Field(discriminator="type")]
 
 ToAgent = Desired | Ack | Namespaces | Verdicts | Error
-Message = Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Released | ToAgent
+Message = Hello | Heartbeat | Inventory | Observed | Discovered | UsageReport | Released | ToAgent

@@ -1,4 +1,4 @@
-"""Reading, writing and cutting messages: text from outside becomes a message or an `Invalid`, never an exception."""
+"""Reading, writing and cutting messages: text from outside becomes a message or an `InvalidMessage`, no exception."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from agentlink.protocol.messages import (
     VERSION,
     AgentMessage,
     AssignedPod,
-    Assignment,
     Desired,
+    DesiredAttempt,
     Discovered,
     DiscoveredJob,
     Error,
@@ -35,8 +35,8 @@ from agentlink.protocol.messages import (
     ServerMessage,
     StopOrder,
     ToAgent,
-    Usage,
     UsageFigure,
+    UsageReport,
 )
 from chamber import invalid
 
@@ -51,7 +51,7 @@ MAX_ITEM_BYTES = 600 * 1024
 MAX_PODS_BYTES = 200 * 1024
 """An assignment whose pods take more comes as several items, merged by the agent."""
 
-FromAgent = Hello | Heartbeat | Inventory | Observed | Discovered | Usage | Released
+FromAgent = Hello | Heartbeat | Inventory | Observed | Discovered | UsageReport | Released
 _AGENT: TypeAdapter[FromAgent] = TypeAdapter(AgentMessage)
 _SERVER: TypeAdapter[ToAgent] = TypeAdapter(ServerMessage)
 
@@ -70,7 +70,7 @@ class Typed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Invalid:
+class InvalidMessage:
     """Text that is no message: why, and of which type it claimed to be ("" where that is unknown)."""
 
     code: ErrorCode
@@ -82,12 +82,12 @@ class Invalid:
         return Error(code=self.code, message=_printable(self.message), about=_printable(self.about))
 
 
-def from_agent(data: str | bytes) -> FromAgent | Invalid:
+def from_agent(data: str | bytes) -> FromAgent | InvalidMessage:
     """Return the agent's message, or why it is none; never raises."""
     return parse(_AGENT, data)
 
 
-def from_server(data: str | bytes) -> ToAgent | Invalid:
+def from_server(data: str | bytes) -> ToAgent | InvalidMessage:
     """Return the server's message, or why it is none; never raises."""
     return parse(_SERVER, data)
 
@@ -95,11 +95,11 @@ def from_server(data: str | bytes) -> ToAgent | Invalid:
 M = TypeVar("M")
 
 
-def parse(adapter: TypeAdapter[M], data: str | bytes) -> M | Invalid:
+def parse(adapter: TypeAdapter[M], data: str | bytes) -> M | InvalidMessage:
     """Return the message that the text is, or why it is none; never raises."""
     size = len(data) if isinstance(data, bytes) else len(data.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
-        return Invalid(
+        return InvalidMessage(
             ErrorCode.TOO_LARGE, f"The message has {size:,} bytes; at most {MAX_BYTES:,} are taken."
         )
     try:
@@ -107,30 +107,30 @@ def parse(adapter: TypeAdapter[M], data: str | bytes) -> M | Invalid:
     except ValidationError as error:
         return _invalid(error.errors(include_url=False)[0])
     except (ValueError, RecursionError) as error:
-        return Invalid(ErrorCode.INVALID, f"The message is not JSON: {str(error)[:200]}.")
+        return InvalidMessage(ErrorCode.INVALID, f"The message is not JSON: {str(error)[:200]}.")
 
 
-def _invalid(error: ErrorDetails) -> Invalid:
+def _invalid(error: ErrorDetails) -> InvalidMessage:
     """Return what is wrong as a sentence with the offending value."""
     place = [str(part) for part in error["loc"]]
     about = place[0][:60] if place else ""
     if error["type"] == "json_invalid":
-        return Invalid(ErrorCode.INVALID, f"The message is not JSON: {error['ctx']['error'][:300]}.")
+        return InvalidMessage(ErrorCode.INVALID, f"The message is not JSON: {error['ctx']['error'][:300]}.")
     if error["type"] == "union_tag_invalid":
         tag, allowed = error["ctx"]["tag"], error["ctx"]["expected_tags"]
-        return Invalid(
+        return InvalidMessage(
             ErrorCode.INVALID, f"Messages of type {str(tag)[:60]!r} are unknown here; known are {allowed}."
         )
     if not place:
-        return Invalid(ErrorCode.INVALID, "A message is an object that names its type.")
+        return InvalidMessage(ErrorCode.INVALID, "A message is an object that names its type.")
     value = _plain_value(error["input"])
     if place[1:] == ["protocol"]:
         text = f"Protocol {value} is not spoken here, only {VERSION}. Bring agent and server to the same version."
-        return Invalid(ErrorCode.INVALID, text, about)
+        return InvalidMessage(ErrorCode.INVALID, text, about)
     where = _plain_value(".".join(place[1:]))[1:-1] or about
     text = invalid.sentence(error, where)
     text = text if where in text else f"{where}: {text}"
-    return Invalid(ErrorCode.INVALID, text[:400], about)
+    return InvalidMessage(ErrorCode.INVALID, text[:400], about)
 
 
 def _plain_value(value: object) -> str:
@@ -154,7 +154,7 @@ def encode_any(message: Typed) -> str:
     return f"{frame}}}" if body == "{}" else f"{frame},{body[1:]}"
 
 
-def check_size(assignment: Assignment) -> None:
+def check_size(assignment: DesiredAttempt) -> None:
     """Raise `ValueError` where the assignment cannot be written, or would not fit a message beside orders."""
     size = len(assignment.model_dump_json(exclude_defaults=True).encode())
     if size > MAX_ITEM_BYTES:
@@ -198,11 +198,11 @@ def observed_in_parts(reports: Sequence[Report]) -> Iterator[Observed]:
             yield Observed(reports=group)
 
 
-def usage_in_parts(figures: Sequence[UsageFigure]) -> Iterator[Usage]:
+def usage_in_parts(figures: Sequence[UsageFigure]) -> Iterator[UsageReport]:
     """Yield figures as messages; none for no figures."""
     for group in in_parts(figures, most=MAX_FIGURES):
         if group:
-            yield Usage(figures=group)
+            yield UsageReport(figures=group)
 
 
 def discovered_in_parts(
@@ -227,7 +227,7 @@ def desired_in_parts(
     connection: UUID,
     generation: int,
     base: int | None,
-    assignments: Iterable[Assignment],
+    assignments: Iterable[DesiredAttempt],
     stop: Sequence[StopOrder],
     forget: Sequence[UUID],
 ) -> Iterator[Desired]:
@@ -251,7 +251,7 @@ def desired_in_parts(
         )
 
 
-def _pieces(assignment: Assignment) -> Iterator[Assignment]:
+def _pieces(assignment: DesiredAttempt) -> Iterator[DesiredAttempt]:
     """Yield the assignment, in several where it has very many pods."""
     if len(assignment.pods) == 1:
         yield assignment

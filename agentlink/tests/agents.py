@@ -21,10 +21,10 @@ from agentlink.protocol import (
     Hello,
     Message,
     NodeReport,
-    Phase,
     PodReport,
     PodState,
     Report,
+    ReportedPhase,
 )
 from agentlink.session import Answer, Session, authenticate
 from chamber import live
@@ -76,7 +76,7 @@ def admit(
         workload = make_workload(team, owner, pods=len(found), gpu_milli=asked, **fields)
     workload.refresh_from_db()
     with transaction.atomic():
-        order = lifecycle.Admission(
+        order = lifecycle.PlannedStart(
             workload_id=workload.pk, version=workload.version, pool_id=pool.pk, allocation=[],
             gpus_milli=share * len(found), message="Admitted.",
         )  # fmt: skip
@@ -97,17 +97,17 @@ def devices_of(cluster: Cluster, name: str) -> list[Device]:
     return list(Node.objects.get(cluster=cluster, name=name).devices.order_by("index"))
 
 
-def report(attempt: Attempt, phase: Phase, sequence: int, **fields: Any) -> Report:
+def report(attempt: Attempt, phase: ReportedPhase, sequence: int, **fields: Any) -> Report:
     """Return a report of the attempt, by default of pods as the phase has them."""
     now = timezone.now()
-    created = phase is not Phase.PENDING
-    ran = phase in (Phase.RUNNING, Phase.SUCCEEDED)
+    created = phase is not ReportedPhase.PENDING
+    ran = phase in (ReportedPhase.RUNNING, ReportedPhase.SUCCEEDED)
     state = PodState.RUNNING if ran else PodState.PENDING
-    living = phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+    living = phase in (ReportedPhase.STARTING, ReportedPhase.RUNNING, ReportedPhase.STOPPING)
     fields.setdefault("created_at", now if created else None)
     fields.setdefault("running_at", now if ran else None)
     fields.setdefault("generation", 2**40)
-    fields.setdefault("exit_code", 0 if phase is Phase.SUCCEEDED else None)
+    fields.setdefault("exit_code", 0 if phase is ReportedPhase.SUCCEEDED else None)
     fields.setdefault("pods", (PodReport(index=0, node="n1", state=state),) if living else ())
     return Report(
         workload=attempt.workload_id, attempt=attempt.pk, number=attempt.number, sequence=sequence, phase=phase,

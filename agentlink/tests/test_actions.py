@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from agentlink import actions
-from agentlink.models import AgentToken, Assignment, Backend, Cluster
+from agentlink.models import AgentToken, Assignment, BackendKind, Cluster
 from agentlink.tests.agents import admit, devices_of
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster, make_node
@@ -22,7 +22,7 @@ SETUP = Actor.system("test")
 
 
 def test_a_new_cluster_has_one_token_whose_secret_is_not_stored() -> None:
-    made = actions.create_cluster(by=SETUP, name="east", backend=Backend.SIMULATED)
+    made = actions.create_cluster(by=SETUP, name="east", backend=BackendKind.SIMULATED)
     stored = AgentToken.objects.get(cluster=made.cluster)
     assert stored.token_hash == AgentToken.hash_of(made.secret)
     assert made.secret not in (stored.token_hash, stored.prefix)

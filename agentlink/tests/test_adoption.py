@@ -17,7 +17,7 @@ from agentlink.protocol import (
     Error,
     NamespaceReport,
     Observed,
-    Phase,
+    ReportedPhase,
     Verdict,
     Verdicts,
 )
@@ -270,7 +270,7 @@ def test_a_job_that_an_eviction_ended_is_cancelled_with_its_attempt(
     workload = Workload.objects.get()
     (device, *_) = devices_of(place.cluster, "n1")
     attempt = admit(place.team, place.owner, place.pool, place.cluster, [device], workload=workload)
-    said = report(attempt, Phase.FAILED, 1, reason="job-ended", message=ENDED_BY_IT)
+    said = report(attempt, ReportedPhase.FAILED, 1, reason="job-ended", message=ENDED_BY_IT)
     hand.say(Observed(reports=(said,)))
     workload.refresh_from_db()
     attempt.refresh_from_db()
@@ -287,7 +287,7 @@ def test_an_attempt_that_came_before_its_job_was_known_to_have_ended_hides_no_ev
     workload = Workload.objects.get()
     (device, *_) = devices_of(place.cluster, "n1")
     attempt = admit(place.team, place.owner, place.pool, place.cluster, [device], workload=workload)
-    said = report(attempt, Phase.FAILED, 1, reason="drained", message=EVICTED)
+    said = report(attempt, ReportedPhase.FAILED, 1, reason="drained", message=EVICTED)
     hand.say(Observed(reports=(said,)))
     workload.refresh_from_db()
     assert workload.status == Status.PENDING
@@ -387,7 +387,7 @@ def refuse(place: Place, workload: Workload, *, code: str = "unschedulable") -> 
     Workload.objects.filter(pk=workload.pk).update(backoff_until=None)
     (device, *_) = devices_of(place.cluster, "n1")
     attempt = admit(place.team, place.owner, place.pool, place.cluster, [device], workload=workload)
-    said = report(attempt, Phase.FAILED, 1, created_at=None, reason=code, message=WORDS)
+    said = report(attempt, ReportedPhase.FAILED, 1, created_at=None, reason=code, message=WORDS)
     answer = Hand(place.cluster).say(Observed(reports=(said,)))
     assert not [each for each in answer.messages if isinstance(each, Error)], answer
     workload.refresh_from_db()

@@ -285,7 +285,7 @@ def test_raw_sql_that_changes_a_placement_is_refereed_too(place: Place) -> None:
 
 def test_who_finds_no_room_takes_none_of_it(place: Place) -> None:
     first, second, *_ = devices_of(place.cluster, "n1")
-    room = assignments._Room([first.pk, second.pk])
+    room = assignments._DevicesLeft([first.pk, second.pk])
 
     assert room.take([(0, second.pk, 600)])
     assert not room.take([(0, first.pk, 700), (1, first.pk, 300), (2, second.pk, 500)])

@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 
 from agentlink import actions, inventory, protocol, removal
 from agentlink.agent.runner import _Conversation
-from agentlink.models import Backend, Cluster, Node
+from agentlink.models import BackendKind, Cluster, Node
 from agentlink.protocol import Ack, ErrorCode
 from agentlink.session import Answer
 from agentlink.tests.agents import Hand, nodes
@@ -116,7 +116,7 @@ def test_a_first_cluster_serves_what_names_no_other_and_later_ones_what_is_said(
     main, other = make_pool("Main", clusters=[]), make_pool("Other", clusters=["west"])
     actions.create_cluster(by=by, name="east")
     actions.create_cluster(by=by, name="lab")
-    actions.create_cluster(by=by, name="west", backend=Backend.SIMULATED, pools=[main])
+    actions.create_cluster(by=by, name="west", backend=BackendKind.SIMULATED, pools=[main])
     main.refresh_from_db()
     other.refresh_from_db()
     assert (main.clusters, other.clusters) == (["east", "west"], [])

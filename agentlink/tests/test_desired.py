@@ -98,9 +98,9 @@ def test_what_cannot_even_be_ended_is_left_out(place: Place, monkeypatch: pytest
 
 
 def test_a_gang_of_thousands_of_eight_gpu_pods_comes_in_parts_within_the_bound(place: Place) -> None:
-    shares = tuple(protocol.DeviceShare(index=index, share_milli=1000) for index in range(8))
+    shares = tuple(protocol.AssignedShare(index=index, share_milli=1000) for index in range(8))
     pods = tuple(protocol.AssignedPod(index=i, node="n" * 253, devices=shares) for i in range(4000))
-    large = protocol.Assignment(
+    large = protocol.DesiredAttempt(
         workload=new_id(), slug="w", attempt=new_id(), number=1, pods=pods, let_go=True, image="i", grace_seconds=1
     )  # fmt: skip
     protocol.check_size(large)
@@ -129,5 +129,5 @@ def test_an_agent_is_told_of_an_assignment_only_what_it_knows(place: Place) -> N
     assert (new.name, new.owner, new.job_class, new.least_pods) == ("Mine", "ada", "training", 1)
     assert (new.labels, new.annotations, new.shm_mib, new.reserved) == ({"a": "b"}, {"c": "d"}, 7, True)
     assert old == new.model_copy(
-        update={name: protocol.Assignment.model_fields[name].default for name in LATER}
+        update={name: protocol.DesiredAttempt.model_fields[name].default for name in LATER}
     )

@@ -33,12 +33,12 @@ from agentlink.protocol import (
     Error,
     Heartbeat,
     Hello,
-    Invalid,
+    InvalidMessage,
     Message,
     Observed,
-    Phase,
-    Usage,
+    ReportedPhase,
     UsageFigure,
+    UsageReport,
 )
 from agentlink.session import Answer, Session, authenticate
 from agentlink.tests.agents import admit, as_dict, cancel, devices_of, make_token, nodes, report
@@ -67,7 +67,7 @@ values = (
     | st.text(max_size=8)
     | st.sampled_from(["", "\x00", "a\x00b", "\ud800", "\udfff", "é" * 300, "x" * 70_000, "1", "NaN", "n1"])
     | st.sampled_from([[], {}, [None] * 50, {"": {}}, [[[[[[]]]]]], {"\x00": 1}, {"index": 0, "state": "running"}])
-    | st.sampled_from([phase.value for phase in Phase])
+    | st.sampled_from([phase.value for phase in ReportedPhase])
     | st.sampled_from(["2026-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59+14:00", 1e300])
 )  # fmt: skip
 
@@ -102,15 +102,17 @@ class World:
         found += [
             Observed(reports=(report(attempt, phase, sequence, generation=generations[sequence % 5]),))
             for attempt in self.attempts
-            for sequence, phase in enumerate(Phase, start=1)
+            for sequence, phase in enumerate(ReportedPhase, start=1)
         ]
-        found += [Observed(reports=tuple(report(each, Phase.RUNNING, FAR) for each in self.attempts * 2))]
+        found += [
+            Observed(reports=tuple(report(each, ReportedPhase.RUNNING, FAR) for each in self.attempts * 2))
+        ]
         found += [Discovered(jobs=(DiscoveredJob(uid="u", namespace="n", name="j"),))]
         usage = UsageFigure(workload=uuid.uuid4(), at=timezone.now(), utilisation_percent=3, memory_mib=1)
-        found += [Usage(figures=(usage,))]
+        found += [UsageReport(figures=(usage,))]
         known = (usage.model_copy(update={"workload": each.workload_id}) for each in self.attempts)
         found += [
-            Usage(figures=(figure, figure.model_copy(update={"devices": {"g": 2}}))) for figure in known
+            UsageReport(figures=(figure, figure.model_copy(update={"devices": {"g": 2}}))) for figure in known
         ]
         return [as_dict(message) for message in found]
 
@@ -190,7 +192,7 @@ def check(world: World, entry: Entry, texts: list[str]) -> None:
     for message in answer.messages:
         written = protocol.encode(message)
         assert len(written.encode()) <= protocol.MAX_BYTES
-        assert not isinstance(protocol.from_server(written), Invalid)
+        assert not isinstance(protocol.from_server(written), InvalidMessage)
     refused = [
         each
         for each in answer.messages

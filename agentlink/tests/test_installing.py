@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from agentlink.installing import commands, is_loopback
-from agentlink.models import Backend, Cluster
+from agentlink.models import BackendKind, Cluster
 from rig import charts, kubernetes
 from rig.namespaces import Namespace
 from rig.namespaces import namespace as another_namespace
 
-EAST = Cluster(name="east", backend=Backend.NATIVE)
+EAST = Cluster(name="east", backend=BackendKind.NATIVE)
 SERVER = "https://chamber.example.org"
 
 
@@ -51,7 +51,7 @@ def test_the_agent_gets_the_authority_that_the_server_names(monkeypatch: pytest.
     assert "authorities.configMap=chamber-authorities" in set_by(text)
     assert "kubectl create configmap chamber-authorities --namespace chamber-agent" in text
     assert "--from-file='ca.crt=/etc/our ca.crt'" in text
-    simulated = Cluster(name="east", backend=Backend.SIMULATED)
+    simulated = Cluster(name="east", backend=BackendKind.SIMULATED)
     assert commands(simulated, server=SERVER).startswith("CHAMBER_CA='/etc/our ca.crt' chamber agent --url")
     assert "CHAMBER_CA" not in commands(simulated, server="http://10.0.0.7:8000"), "nothing signs it"
 

@@ -4,10 +4,10 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agentlink.maps import PoolFigures, pool_figures
+from agentlink.maps import MapFigures, pool_figures
 from agentlink.models import Device, Node
 from agentlink.tests.factories import make_cluster, make_node, place
-from teams.capacity import Capacity
+from teams.capacity import PoolCapacity
 from teams.tests.factories import make_org, make_pool, make_user
 from workloads.tests.factories import admit, make_workload
 
@@ -27,9 +27,9 @@ def test_a_pool_in_numbers_counts_what_can_be_used_and_what_is_given() -> None:
     Device.objects.filter(node=busy).update(gpu_type="h100")
     Device.objects.exclude(node=busy).update(gpu_type="a100")
     assert pool_figures([pool]) == {
-        pool.pk: PoolFigures(
+        pool.pk: MapFigures(
             nodes=3,
-            capacity=Capacity(milli=14_000),
+            capacity=PoolCapacity(milli=14_000),
             in_use_milli=3000,
             unavailable_milli=8000,
             idle_milli=3000,
@@ -46,7 +46,7 @@ def test_slices_count_by_their_share_and_are_no_block_of_gpus() -> None:
     cut.devices.update(slicing="mig", share_milli=143)
     cut.devices.filter(index=8).update(foreign=True)
     found = pool_figures([pool])[pool.pk]
-    assert found.capacity == Capacity(milli=3287, slices=9, slices_milli=1287)
+    assert found.capacity == PoolCapacity(milli=3287, slices=9, slices_milli=1287)
     assert found.unavailable_milli == 143
     assert found.largest_free_milli == 2000
     assert (found.gpu_types, found.slice_types) == (("H100",), (("mig-1g.10gb", 143),))

@@ -14,32 +14,32 @@ from agentlink.models import Cluster
 from agentlink.protocol import (
     Ack,
     AssignedPod,
-    Assignment,
-    BoundNamespace,
+    AssignedShare,
     Desired,
+    DesiredAttempt,
     DeviceReport,
-    DeviceShare,
     Discovered,
     DiscoveredJob,
     Error,
     ErrorCode,
     Heartbeat,
     Hello,
-    Invalid,
+    InvalidMessage,
     Inventory,
+    NamespaceBinding,
     NamespaceReport,
     Namespaces,
     NodeReport,
     Observed,
-    Phase,
     PodReport,
     PodState,
     Released,
     Report,
+    ReportedPhase,
     StopOrder,
     Taken,
-    Usage,
     UsageFigure,
+    UsageReport,
     Verdict,
     Verdicts,
 )
@@ -49,14 +49,14 @@ ONE, TWO, THREE = (uuid.UUID(int=number) for number in (1, 2, 3))
 NOW = datetime(2026, 11, 21, 14, 30, 0, 250000, UTC)
 
 REPORT = Report(
-    workload=ONE, attempt=TWO, number=3, sequence=4, generation=2, phase=Phase.FAILED,
+    workload=ONE, attempt=TWO, number=3, sequence=4, generation=2, phase=ReportedPhase.FAILED,
     pods=(PodReport(index=0, node="n1", state=PodState.FAILED, reason="oom"),), reason="out-of-memory",
     message="It used more memory than it asked for.", exit_code=137, created_at=NOW, running_at=NOW, ended_at=NOW,
 )  # fmt: skip
-ASSIGNMENT = Assignment(
+ASSIGNMENT = DesiredAttempt(
     workload=ONE, slug="train-x", attempt=TWO, number=1, let_go=True, image="img:1", command=("sh", "-c", "é"),
     environment={"A": "b"}, cpu_milli=1000, memory_mib=512, grace_seconds=30, time_limit_seconds=60, reported=7,
-    pods=(AssignedPod(index=0, node="n1", devices=(DeviceShare(index=3, share_milli=250),)),),
+    pods=(AssignedPod(index=0, node="n1", devices=(AssignedShare(index=3, share_milli=250),)),),
 )  # fmt: skip
 NODE = NodeReport(
     name="n1", ready=False, cordoned=True, cpu_milli=64000, memory_mib=1, labels={"zone": "a"},
@@ -87,14 +87,14 @@ FROM_AGENT = [
             NamespaceReport(namespace="n", ready=False, problem="No.", foreign_jobs=1, foreign_gpus=2),
         ),
     ),
-    Usage(figures=(UsageFigure(workload=ONE, at=NOW, utilisation_percent=93, memory_mib=4),)),
+    UsageReport(figures=(UsageFigure(workload=ONE, at=NOW, utilisation_percent=93, memory_mib=4),)),
 ]
 FROM_SERVER = [
     Desired(connection=ONE, generation=9, base=8, part=0, last=True, assignments=(ASSIGNMENT,),
             stop=(StopOrder(workload=ONE, attempt=TWO, number=1, reported=3),), forget=(THREE,)),
     Desired(connection=ONE, generation=9, base=None, part=0, last=False),
     Ack(reports=(Taken(attempt=ONE, sequence=3),), inventory=4),
-    Namespaces(version=2, bound=(BoundNamespace(id=ONE, namespace="nlp-jobs", team="nlp"),)),
+    Namespaces(version=2, bound=(NamespaceBinding(id=ONE, namespace="nlp-jobs", team="nlp"),)),
     Verdicts(verdicts=(Verdict(uid="u", workload="train-x", note="Lowered."), Verdict(uid="v", refused="No."))),
     Error(code=ErrorCode.UNKNOWN_ATTEMPT, message="No.", about="observed", attempt=ONE),
 ]  # fmt: skip
@@ -114,7 +114,7 @@ def test_what_the_server_wrote_is_read_back_the_same(message: Any) -> None:
 @pytest.mark.parametrize("message", FROM_SERVER, ids=lambda message: message.type)
 def test_a_message_of_the_other_direction_is_refused(message: Any) -> None:
     answer = protocol.from_agent(protocol.encode(message))
-    assert isinstance(answer, Invalid)
+    assert isinstance(answer, InvalidMessage)
     assert f"type '{message.type}' are unknown here" in answer.message
 
 
@@ -149,7 +149,7 @@ BEAT: dict[str, Any] = {"protocol": 1, "type": "heartbeat", "connection": str(ON
 )  # fmt: skip
 def test_what_is_no_message_is_refused_with_a_sentence(data: str | bytes, sentence: str) -> None:
     answer = protocol.from_agent(data)
-    assert isinstance(answer, Invalid)
+    assert isinstance(answer, InvalidMessage)
     assert sentence in answer.message
     assert answer.as_error().message == answer.message
 
@@ -167,7 +167,7 @@ def test_what_is_no_message_is_refused_with_a_sentence(data: str | bytes, senten
 def test_a_report_with_a_value_out_of_bounds_is_refused(change: dict[str, Any]) -> None:
     report = json.loads(REPORT.model_dump_json()) | change
     body = {"protocol": 1, "type": "observed", "reports": [report]}
-    assert isinstance(protocol.from_agent(json.dumps(body)), Invalid)
+    assert isinstance(protocol.from_agent(json.dumps(body)), InvalidMessage)
 
 
 @pytest.mark.parametrize(
@@ -184,23 +184,23 @@ def test_a_node_whose_device_comes_twice_is_refused() -> None:
     node = {"name": "n1", "devices": [{"index": 3}, {"index": 3}]}
     body = {"protocol": 1, "type": "inventory", "generation": 1, "part": 0, "last": True, "nodes": [node]}
     answer = protocol.from_agent(json.dumps(body))
-    assert isinstance(answer, Invalid)
+    assert isinstance(answer, InvalidMessage)
     assert "an index of a device comes twice" in answer.message
 
 
 def test_a_message_over_one_mebibyte_is_refused_by_its_size() -> None:
     text = json.dumps(BEAT)
-    assert not isinstance(protocol.from_agent(text + " " * (protocol.MAX_BYTES - len(text))), Invalid)
+    assert not isinstance(protocol.from_agent(text + " " * (protocol.MAX_BYTES - len(text))), InvalidMessage)
     for too_large in (text + " " * (protocol.MAX_BYTES - len(text) + 1), "é" * (protocol.MAX_BYTES // 2 + 1)):
         answer = protocol.from_agent(too_large)
-        assert isinstance(answer, Invalid)
+        assert isinstance(answer, InvalidMessage)
         assert answer.code is ErrorCode.TOO_LARGE
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200))
 def test_no_bytes_whatever_raise(data: str | bytes) -> None:
-    assert isinstance(protocol.from_agent(data), Invalid)
-    assert isinstance(protocol.from_server(data), Invalid)
+    assert isinstance(protocol.from_agent(data), InvalidMessage)
+    assert isinstance(protocol.from_server(data), InvalidMessage)
 
 
 json_values = st.recursive(
@@ -216,7 +216,7 @@ def test_a_message_with_one_value_exchanged_is_read_or_refused(message: Any, dat
     key = data.draw(st.sampled_from(sorted(body)))
     body[key] = data.draw(json_values)
     answer = protocol.from_agent(json.dumps(body))
-    assert isinstance(answer, Invalid) or answer.type == message.type or key == "type"
+    assert isinstance(answer, InvalidMessage) or answer.type == message.type or key == "type"
 
 
 def test_ten_thousand_nodes_travel_in_parts_within_the_bound() -> None:
@@ -254,15 +254,17 @@ def test_an_empty_set_is_one_message_and_no_reports_are_none() -> None:
 @pytest.mark.parametrize(
     ("phase", "states", "frees"),
     [
-        (Phase.RUNNING, [PodState.RUNNING], False),
-        (Phase.STOPPING, [PodState.RUNNING], False),
-        (Phase.FAILED, [PodState.FAILED, PodState.RUNNING], False),
-        (Phase.FAILED, [PodState.FAILED], True),
-        (Phase.SUCCEEDED, [], True),
-        (Phase.GONE, [], True),
+        (ReportedPhase.RUNNING, [PodState.RUNNING], False),
+        (ReportedPhase.STOPPING, [PodState.RUNNING], False),
+        (ReportedPhase.FAILED, [PodState.FAILED, PodState.RUNNING], False),
+        (ReportedPhase.FAILED, [PodState.FAILED], True),
+        (ReportedPhase.SUCCEEDED, [], True),
+        (ReportedPhase.GONE, [], True),
     ],
 )
-def test_devices_are_free_when_no_pod_lives(phase: Phase, states: list[PodState], frees: bool) -> None:
+def test_devices_are_free_when_no_pod_lives(
+    phase: ReportedPhase, states: list[PodState], frees: bool
+) -> None:
     pods = tuple(PodReport(index=index, node="n1", state=state) for index, state in enumerate(states))
     assert REPORT.model_copy(update={"phase": phase, "pods": pods}).frees_devices is frees
 
@@ -272,8 +274,8 @@ def test_what_quotes_a_wrong_value_can_be_told_itself(text: str) -> None:
     found = protocol.from_agent(
         json.dumps({"protocol": 1, "type": "heartbeat", "connection": text, "generation": 0})
     )
-    assert isinstance(found, protocol.Invalid)
-    assert not isinstance(protocol.from_server(protocol.encode(found.as_error())), protocol.Invalid)
+    assert isinstance(found, protocol.InvalidMessage)
+    assert not isinstance(protocol.from_server(protocol.encode(found.as_error())), protocol.InvalidMessage)
 
 
 def test_what_was_discovered_is_cut_into_parts_that_speak_for_all_uids() -> None:
@@ -290,4 +292,4 @@ def test_what_was_discovered_is_cut_into_parts_that_speak_for_all_uids() -> None
 def test_jobs_out_of_order_are_refused() -> None:
     text = protocol.encode(Discovered(jobs=(JOB,))).replace("]}", f",{JOB.model_dump_json()}]}}")
     answer = protocol.from_agent(text)
-    assert isinstance(answer, Invalid)
+    assert isinstance(answer, InvalidMessage)

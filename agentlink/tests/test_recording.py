@@ -22,7 +22,7 @@ from agentlink import session as sessions
 from agentlink.agent import link
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.runner import run_agent
-from agentlink.protocol import Discovered, DiscoveredJob, Message, NamespaceReport, Usage, UsageFigure
+from agentlink.protocol import Discovered, DiscoveredJob, Message, NamespaceReport, UsageFigure, UsageReport
 from agentlink.protocol.messages import ServerMessage
 from agentlink.session import Answer, Session
 from agentlink.tests.agents import (
@@ -124,7 +124,7 @@ def unsimulated(workload: UUID) -> list[Message]:
         volumes=("emptyDir",),
     )  # fmt: skip
     namespace = NamespaceReport(namespace="team-nlp", ready=True, foreign_jobs=1, foreign_gpus=2)
-    return [Usage(figures=(figure,)), Discovered(namespaces=(namespace,), jobs=(job,))]
+    return [UsageReport(figures=(figure,)), Discovered(namespaces=(namespace,), jobs=(job,))]
 
 
 async def converse(recording: Recording) -> None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from agentlink import protocol
 from agentlink.protocol import messages
-from agentlink.protocol.messages import Ack, Assignment, Desired
+from agentlink.protocol.messages import Ack, Desired, DesiredAttempt
 from agentlink.protocol.releases import Since, fitted, numbers
 from agentlink.tests.agents import Hand
 from agentlink.tests.conftest import Place
@@ -16,7 +16,7 @@ from agentlink.tests.conftest import Place
 ONE = uuid.UUID(int=1)
 
 
-class LaterAssignment(Assignment):
+class LaterAssignment(DesiredAttempt):
     labels: Annotated[dict[str, str], Since("0.2.0")] = {}
 
 

@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from agentlink import releasing
 from agentlink.agent.backends.base import Observation
-from agentlink.agent.farewell import Server, tell
+from agentlink.agent.farewell import ServerAddress, tell
 from agentlink.agent.runner import Transport
 from agentlink.assignments import ClusterReleased
 from agentlink.models import Assignment, Cluster, Device, Node
-from agentlink.protocol import Ack, Desired, ErrorCode, Observed, Phase, Released, inventory_in_parts
+from agentlink.protocol import Ack, Desired, ErrorCode, Observed, Released, ReportedPhase, inventory_in_parts
 from agentlink.tests.agents import (
     Hand,
     admit,
@@ -51,7 +51,7 @@ def test_what_ran_there_is_in_the_queue_at_once_and_its_devices_are_free(
     for part in inventory_in_parts(nodes(2), generation=1):
         hand.say(part)
     runs, stops = on(place, 0, 1), on(place, 2)
-    hand.say(Observed(reports=tuple(report(each, Phase.RUNNING, 1) for each in (runs, stops))))
+    hand.say(Observed(reports=tuple(report(each, ReportedPhase.RUNNING, 1) for each in (runs, stops))))
     cancel(stops)
     waits = on(place, 2)
     assert [status(each) for each in (runs, stops, waits)] == ["running", "cancelled", "queued"]
@@ -193,7 +193,9 @@ def test_nothing_is_placed_there_any_more_nor_while_it_is_let_go_of(
 async def test_what_had_ended_by_itself_is_told_before(place: Place, transport: Transport) -> None:
     def begin() -> tuple[Attempt, Attempt, str]:
         both = on(place, 0), on(place, 1)
-        Hand(place.cluster).say(Observed(reports=tuple(report(each, Phase.RUNNING, 1) for each in both)))
+        Hand(place.cluster).say(
+            Observed(reports=tuple(report(each, ReportedPhase.RUNNING, 1) for each in both))
+        )
         place.cluster.refresh_from_db()
         return *both, make_token(place.cluster)
 
@@ -207,11 +209,14 @@ async def test_what_had_ended_by_itself_is_told_before(place: Place, transport: 
             workload=each.workload_id, attempt=each.pk, number=1, phase=phase, exit_code=code,
             created_at=now, running_at=now, ended_at=now,
         )
-        for each, phase, code in ((ended, Phase.SUCCEEDED, 0), (stopped, Phase.GONE, None))
+        for each, phase, code in ((ended, ReportedPhase.SUCCEEDED, 0), (stopped, ReportedPhase.GONE, None))
     ]  # fmt: skip
     async with serving() as url:
-        assert await tell(Server(url, lambda: secret, transport), "u", seen, within_seconds=60) == ""
-        assert await tell(Server(url, lambda: "cha_none", transport), "u", ()) == "The agent token is unknown"
+        assert await tell(ServerAddress(url, lambda: secret, transport), "u", seen, within_seconds=60) == ""
+        assert (
+            await tell(ServerAddress(url, lambda: "cha_none", transport), "u", ())
+            == "The agent token is unknown"
+        )
     statuses = [await in_database(status, each) for each in (ended, stopped)]
     assert statuses == [Status.COMPLETED, Status.PENDING]
     await in_database(stopped.refresh_from_db)
@@ -222,5 +227,5 @@ async def test_what_had_ended_by_itself_is_told_before(place: Place, transport: 
 
 
 async def test_a_server_that_is_not_there_is_told_of() -> None:
-    why = await tell(Server("http://127.0.0.1:9", lambda: "cha_x"), "u", (), within_seconds=0.5)
+    why = await tell(ServerAddress("http://127.0.0.1:9", lambda: "cha_x"), "u", (), within_seconds=0.5)
     assert "http://127.0.0.1:9" in why or "did not answer" in why

@@ -14,7 +14,7 @@ from django.utils import timezone
 from agentlink import session as sessions
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.agent.core import Core
-from agentlink.agent.memory import Memory
+from agentlink.agent.memory import AgentMemory
 from agentlink.models import Assignment, Cluster, Device
 from agentlink.protocol import (
     Ack,
@@ -24,8 +24,8 @@ from agentlink.protocol import (
     ErrorCode,
     Heartbeat,
     Observed,
-    Phase,
     Report,
+    ReportedPhase,
 )
 from agentlink.session import Answer
 from agentlink.tests.agent.test_convergence import wait
@@ -52,7 +52,7 @@ class Machine:
     def __init__(self, place: Place, state_file: Path | None = None) -> None:
         self.place, self.now, self.state_file = place, timezone.now().timestamp(), state_file
         self.core, self.seen = Core(), -1
-        self.memory = Memory()
+        self.memory = AgentMemory()
         self.load()
         self.hand = Hand(place.cluster, hello=False)
 
@@ -64,7 +64,7 @@ class Machine:
     def start_anew(self) -> None:
         """End the agent's process as SIGTERM does, and start another one with the same state file."""
         self.cluster.save()
-        self.core, self.seen, self.memory = Core(), -1, Memory()
+        self.core, self.seen, self.memory = Core(), -1, AgentMemory()
         self.load()
         self.reconnect()
 
@@ -77,7 +77,7 @@ class Machine:
         """A new conversation; `forgetting`, of a new process, which finds what is written on the lease."""
         if forgetting:
             self.core, self.seen = Core(), -1
-            before, self.memory = self.memory, Memory()
+            before, self.memory = self.memory, AgentMemory()
             self.memory.recall(before.text())
         self.hand = Hand(self.place.cluster, hello=False)
         self.hello()
@@ -324,7 +324,7 @@ ANY = UUID(int=7)
 
 @pytest.mark.parametrize("text", ["", "x", "x:1", ":", f"{ANY}:-1", f"{ANY}:{10**30}", f"{ANY}:²"])
 def test_what_is_written_on_a_lease_and_cannot_be_read_is_nothing(text: str) -> None:
-    memory = Memory()
+    memory = AgentMemory()
     memory.recall(text)
     assert memory.text() == ""
 
@@ -491,7 +491,8 @@ def test_everything_twice_changes_nothing(
 def test_reports_may_be_half_a_minute_late(machine: Machine) -> None:
     attempt = machine.start(0, 5000)
     late = [
-        report(attempt, phase, sequence) for sequence, phase in enumerate((Phase.STARTING, Phase.RUNNING), 1)
+        report(attempt, phase, sequence)
+        for sequence, phase in enumerate((ReportedPhase.STARTING, ReportedPhase.RUNNING), 1)
     ]
     machine.steps(3)
     Cluster.objects.update(connected=False, last_seen_at=timezone.now() - timedelta(seconds=40))

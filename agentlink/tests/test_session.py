@@ -25,7 +25,7 @@ from agentlink.protocol import (
     Heartbeat,
     Inventory,
     Observed,
-    Phase,
+    ReportedPhase,
 )
 from agentlink.session import Answer, authenticate
 from agentlink.tests.agents import Hand, admit, as_dict, cancel, devices_of, make_token, nodes, report
@@ -123,7 +123,7 @@ def test_a_token_of_another_cluster_speaks_for_that_one_alone(place: Place) -> N
     west = make_cluster("west")
     hand = Hand(west)
     assert desired(hand.greeting)[0].assignments == ()
-    assert codes(hand.say(Observed(reports=(report(attempt, Phase.SUCCEEDED, 1),)))) == [
+    assert codes(hand.say(Observed(reports=(report(attempt, ReportedPhase.SUCCEEDED, 1),)))) == [
         ErrorCode.UNKNOWN_ATTEMPT
     ]
     assert Workload.objects.get().status == Status.QUEUED
@@ -218,14 +218,14 @@ def test_a_full_set_names_what_must_stop_until_it_is_gone(place: Place) -> None:
     cancel(attempt)
     assert [order.attempt for order in desired(Hand(place.cluster).greeting)[0].stop] == [attempt.pk]
     hand = Hand(place.cluster)
-    hand.say(Observed(reports=(report(attempt, Phase.GONE, 1),)))
+    hand.say(Observed(reports=(report(attempt, ReportedPhase.GONE, 1),)))
     assert desired(Hand(place.cluster).greeting)[0].stop == ()
 
 
 def test_nothing_but_hello_is_heard_before_hello(place: Place) -> None:
     hand = Hand(place.cluster, hello=False)
     attempt = start(place)
-    answer = hand.say(Observed(reports=(report(attempt, Phase.RUNNING, 1),)))
+    answer = hand.say(Observed(reports=(report(attempt, ReportedPhase.RUNNING, 1),)))
     assert codes(answer) == [ErrorCode.NO_HELLO]
     assert Workload.objects.get().status == Status.QUEUED
 
@@ -243,7 +243,7 @@ def test_a_token_of_another_cluster_opens_nothing_and_the_clusters_own_agent_goe
 ) -> None:
     own = Hand(place.cluster)
     attempt = start(place)
-    own.say(Observed(reports=(report(attempt, Phase.RUNNING, 1),)))
+    own.say(Observed(reports=(report(attempt, ReportedPhase.RUNNING, 1),)))
     for connected in (True, False):
         Cluster.objects.update(connected=connected)
         before = Cluster.objects.values_list("last_seen_at", "connected", "uid", "connection").get()
@@ -347,8 +347,8 @@ def test_a_heartbeat_lets_go_whom_a_lost_process_left_waiting(place: Place) -> N
 def test_reports_are_acknowledged_and_strange_ones_counted(place: Place) -> None:
     hand = Hand(place.cluster)
     attempt = start(place)
-    strange = report(attempt, Phase.RUNNING, 1).model_copy(update={"attempt": new_id()})
-    answer = hand.say(Observed(reports=(report(attempt, Phase.RUNNING, 1), strange)))
+    strange = report(attempt, ReportedPhase.RUNNING, 1).model_copy(update={"attempt": new_id()})
+    answer = hand.say(Observed(reports=(report(attempt, ReportedPhase.RUNNING, 1), strange)))
     assert codes(answer) == [ErrorCode.UNKNOWN_ATTEMPT]
     acks = [message for message in answer.messages if isinstance(message, Ack)]
     assert [taken.attempt for taken in acks[0].reports] == [attempt.pk]
@@ -419,7 +419,7 @@ def mangled(draw: st.DrawFn, valid: list[dict[str, Any]]) -> str:
             if not isinstance(place[key], dict | list) or draw(st.booleans()):
                 place[key] = draw(
                     st.none() | st.integers(-1, 5) | st.text(max_size=5) | st.uuids().map(str) | st.just([])
-                    | st.just({}) | st.sampled_from([phase.value for phase in Phase])
+                    | st.just({}) | st.sampled_from([phase.value for phase in ReportedPhase])
                 )  # fmt: skip
                 break
             place = place[key]
@@ -437,7 +437,7 @@ def test_no_message_breaks_the_session_or_touches_another_cluster(place: Place, 
     )
     ours = Attempt.objects.filter(assignment__cluster=place.cluster).first() or start(place)
     hand = Hand(place.cluster)
-    reported = [report(attempt, phase, 5) for attempt in (ours, theirs) for phase in Phase]
+    reported = [report(attempt, phase, 5) for attempt in (ours, theirs) for phase in ReportedPhase]
     valid = [as_dict(Observed(reports=(one,))) for one in reported]
     valid += [as_dict(part) for part in protocol.inventory_in_parts(nodes(1), generation=1)]
     valid += [as_dict(hand.hello()), as_dict(hand.heartbeat(3))]

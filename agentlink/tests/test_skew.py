@@ -155,4 +155,4 @@ def test_an_agent_of_today_takes_what_the_last_release_s_server_tells_it(release
     for line in lines(release):
         if line.get("from") == "server":
             text = re.sub(r"<[^>]+>", "00000000-0000-0000-0000-000000000001", json.dumps(line["message"]))
-            assert not isinstance(protocol.from_server(text), protocol.Invalid), line
+            assert not isinstance(protocol.from_server(text), protocol.InvalidMessage), line

@@ -10,7 +10,7 @@ from django.test import Client
 
 from agentlink import protocol
 from agentlink.logs.sources import Source
-from agentlink.logs.texts import Note
+from agentlink.logs.texts import LogNote
 from agentlink.logs.viewing import look
 from agentlink.models import AgentToken, Cluster
 from agentlink.protocol import Heartbeat, Hello
@@ -106,5 +106,5 @@ def test_a_cluster_whose_agent_polls_says_so_and_why_it_has_no_logs(place: Place
 async def test_whoever_asks_for_logs_of_such_a_cluster_is_answered_at_once(follow: bool) -> None:
     polling = Source(UUID(int=1), UUID(int=2), 1, 0, UUID(int=3), "east", polls=True)
     told = [each async for each in look(polling, follow=follow)]
-    assert [(each.code, each.ends) for each in told if isinstance(each, Note)] == [("not-carried", True)]
+    assert [(each.code, each.ends) for each in told if isinstance(each, LogNote)] == [("not-carried", True)]
     assert len(told) == 1

@@ -12,7 +12,7 @@ from pytest_django.fixtures import Settings
 
 from agentlink import usage
 from agentlink.models import Cluster, GpuUse, GpuUseSample
-from agentlink.protocol import ErrorCode, Usage, UsageFigure
+from agentlink.protocol import ErrorCode, UsageFigure, UsageReport
 from agentlink.tests.agents import Hand, admit, cancel, devices_of
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster
@@ -46,7 +46,7 @@ def figure(attempt: Attempt, *busy: int, at: datetime = NOW, **fields: Any) -> U
 
 
 def take(cluster: Cluster, *figures: UsageFigure, now: datetime = NOW) -> list[ErrorCode]:
-    return [error.code for error in usage.take(cluster, Usage(figures=figures), now=now)]
+    return [error.code for error in usage.take(cluster, UsageReport(figures=figures), now=now)]
 
 
 def quiet_for(place: Place, attempt: Attempt, minutes: int, *busy: int) -> GpuUse:
@@ -117,9 +117,9 @@ def test_the_last_figure_of_a_workload_that_is_over_is_no_mistake(place: Place) 
 def test_the_link_takes_figures_and_counts_those_that_are_foreign(place: Place) -> None:
     attempt, hand = running(place), Hand(place.cluster)
     now = timezone.now()
-    assert hand.say(Usage(figures=(figure(attempt, 70, 70, at=now),))).messages == []
+    assert hand.say(UsageReport(figures=(figure(attempt, 70, 70, at=now),))).messages == []
     strange = figure(attempt, 1, at=now).model_copy(update={"workload": uuid.uuid4()})
-    [error] = hand.say(Usage(figures=(strange,))).messages
+    [error] = hand.say(UsageReport(figures=(strange,))).messages
     assert str(strange.workload) in error.message  # type: ignore[union-attr]
     assert Cluster.objects.get(pk=place.cluster.pk).rejected_messages == 1
     assert GpuUse.objects.get().busy_percent == 70

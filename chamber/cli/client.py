@@ -13,7 +13,7 @@ import click
 import httpx
 
 from chamber import __version__
-from chamber.cli.config import Login, current
+from chamber.cli.config import StoredLogin, current
 from chamber.cli.status import Exit, Failure, of_http
 from chamber.cli.trust import certificate_error, distrusted, trust
 from chamber.words import clock_time
@@ -39,12 +39,12 @@ class Doors:
 
     transport: httpx.BaseTransport | None = None
 
-    def client(self, login: Login | None = None) -> "Client":
+    def client(self, login: StoredLogin | None = None) -> "Client":
         """Return a client for this sign-in, or for the current one."""
         return Client(login or current(), transport=self.transport)
 
 
-def connect(login: Login | None = None) -> "Client":
+def connect(login: StoredLogin | None = None) -> "Client":
     """Return a client for the running command."""
     context = click.get_current_context(silent=True)
     doors = (context.find_object(Doors) if context else None) or Doors()
@@ -63,7 +63,7 @@ class Message:
 class Client:
     """A signed-in (or signing-in) user of one server."""
 
-    def __init__(self, login: Login, *, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(self, login: StoredLogin, *, transport: httpx.BaseTransport | None = None) -> None:
         self.login = login
         headers = {"User-Agent": f"chamber-cli/{__version__}", "Accept": "application/json"}
         self._silence: tuple[str, ...] = ()

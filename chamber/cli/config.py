@@ -11,7 +11,7 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class StoredLogin:
     """A server, the token for it, and the token's id, by which it can be revoked.
 
     `ca` is the file of the authority that vouches for the server; without one, those of the system do.
@@ -30,18 +30,18 @@ def path() -> Path:
     return Path(home) / "chamber" / "config.json"
 
 
-def kept() -> Login | None:
+def kept() -> StoredLogin | None:
     """Return what the last `chamber login` kept; None before the first."""
     try:
         found = json.loads(path().read_text())
-        return Login(**{name: str(value) for name, value in found.items()})
+        return StoredLogin(**{name: str(value) for name, value in found.items()})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise Failure(f"{path()} cannot be read ({error}). Delete it and run `chamber login`.") from error
 
 
-def keep(login: Login) -> None:
+def keep(login: StoredLogin) -> None:
     """Write the sign-in to a file that only its owner may read."""
     place = path()
     try:
@@ -75,14 +75,14 @@ def authority(given: Path | None, address: str) -> str:
     return last.ca if last and last.url == address else ""
 
 
-def current() -> Login:
+def current() -> StoredLogin:
     """Return the sign-in to use; a kept token goes only to the server that gave it."""
     url, token = os.environ.get("CHAMBER_URL"), os.environ.get("CHAMBER_TOKEN")
     last = None if url and token else kept()
     address = normal(url or (last.url if last else DEFAULT_URL))
     ca = authority(None, address)
     if token:
-        return Login(address, token, ca=ca)
+        return StoredLogin(address, token, ca=ca)
     if last is None or not last.token or last.url != address:
         raise Failure(f"You are not signed in to {address}. Run `chamber login`.", Exit.NOT_ALLOWED)
     return replace(last, ca=ca)

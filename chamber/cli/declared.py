@@ -33,7 +33,7 @@ SECOND_FACTOR_KEYS = ("required", "grace_days")
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredFile:
     """What a file says; its teams so that each comes after its parent, whatever their order in the file.
 
     A priority of None takes the PriorityClass out of the table. `nameless` are the kinds of which something has no slug
@@ -49,7 +49,7 @@ class Declared:
 
 
 @dataclass(slots=True)
-class Plan:
+class ApplyPlan:
     """What is to be done, as bodies of the API by slug, and each difference as a row to be shown.
 
     `problems` are sentences, by their places in the file, about what is left out: it names what is not there, or its
@@ -76,13 +76,13 @@ class Plan:
         self.changes.append({"kind": kind, "name": name, "field": what, "before": before, "after": after})
 
 
-def read(path: str) -> Declared:
+def read(path: str) -> DeclaredFile:
     """Return what a file (`-`: standard input) declares under each of `KINDS`, without what is wrong with its form.
 
     That is among the `problems` of its file. Raises a `Failure` where nothing is left.
     """
     loaded = manifests.load(path)
-    reading = _Reading(loaded)
+    reading = _FileReading(loaded)
     for number, document in enumerate(loaded.documents):
         if document is not None:
             reading.take(document, f"documents[{number}]")
@@ -93,7 +93,7 @@ def read(path: str) -> Declared:
         raise Failure(
             f"{loaded.name} declares no pools and no teams, nor priority_classes or sign_in.", Exit.USAGE
         )
-    return Declared(
+    return DeclaredFile(
         tuple(reading.pools.values()),
         tuple(teams),
         reading.classes,
@@ -103,7 +103,7 @@ def read(path: str) -> Declared:
     )
 
 
-class _Reading:
+class _FileReading:
     """What was read of a file so far. `file` has what is wrong with its form, by the places of what it declares,
     whatever document they are in.
     """
@@ -263,15 +263,15 @@ def _below(values: Mapping[str, T], place: str) -> Iterator[tuple[str, T]]:
 
 
 def compare(
-    declared: Declared,
+    declared: DeclaredFile,
     *,
     pools: Mapping[str, Json],
     teams: Mapping[str, Json],
     classes: Mapping[str, int] | None = None,
     sign_in: Json | None = None,
-) -> Plan:
+) -> ApplyPlan:
     """Return what must be done so that `pools` and `teams`, by slug, PriorityClasses and sign-in are as declared."""
-    plan = Plan(problems=dict(declared.file.problems))
+    plan = ApplyPlan(problems=dict(declared.file.problems))
     for pool in declared.pools:
         _compare_pool(plan, pool, pools.get(pool["slug"]))
     known = {*pools, *(pool["slug"] for pool in declared.pools)}
@@ -296,7 +296,7 @@ def compare(
     return plan
 
 
-def _compare_sign_in(plan: Plan, wanted: Json, now: Json) -> None:
+def _compare_sign_in(plan: ApplyPlan, wanted: Json, now: Json) -> None:
     _compare_groups(plan, wanted.get("groups", {}), now.get("groups", {}))
     rule = wanted.get("second_factor")
     if rule is None:
@@ -311,7 +311,7 @@ def _compare_sign_in(plan: Plan, wanted: Json, now: Json) -> None:
             plan.note("sign-in", "second factor", key, before[key], after[key])
 
 
-def _compare_groups(plan: Plan, wanted: Mapping[Any, str | None], now: Mapping[Any, str]) -> None:
+def _compare_groups(plan: ApplyPlan, wanted: Mapping[Any, str | None], now: Mapping[Any, str]) -> None:
     differing = {key: role for key, role in wanted.items() if now.get(key) != role}
     if not differing:
         return
@@ -322,7 +322,7 @@ def _compare_groups(plan: Plan, wanted: Mapping[Any, str | None], now: Mapping[A
         plan.note("sign-in", f"{group} of {provider}", team, now.get((provider, group, team)), role)
 
 
-def _compare_classes(plan: Plan, wanted: Mapping[str, int | None], now: Mapping[str, int]) -> None:
+def _compare_classes(plan: ApplyPlan, wanted: Mapping[str, int | None], now: Mapping[str, int]) -> None:
     after = {key: value for key, value in {**now, **wanted}.items() if value is not None}
     if after == now:
         return
@@ -332,7 +332,7 @@ def _compare_classes(plan: Plan, wanted: Mapping[str, int | None], now: Mapping[
             plan.note("priority class", key, "priority", now.get(key), after.get(key))
 
 
-def _compare_pool(plan: Plan, pool: Json, now: Json | None) -> None:
+def _compare_pool(plan: ApplyPlan, pool: Json, now: Json | None) -> None:
     slug = pool["slug"]
     if now is None:
         plan.new_pools.append({"name": slug, **pool})
@@ -365,7 +365,7 @@ def _is_same(key: str, wanted: Any, now: Any) -> bool:
     return bool(wanted == now)
 
 
-def _compare_team(plan: Plan, team: Json, now: Json | None) -> None:
+def _compare_team(plan: ApplyPlan, team: Json, now: Json | None) -> None:
     slug = team["slug"]
     if now is None:
         made = {key: value for key, value in team.items() if key != "shares"}
@@ -388,7 +388,7 @@ def _compare_team(plan: Plan, team: Json, now: Json | None) -> None:
         plan.edits[slug] = {**limits, "shares": shares}
 
 
-def _differing_shares(plan: Plan, team: Json, now: Mapping[str, Json]) -> dict[str, Json]:
+def _differing_shares(plan: ApplyPlan, team: Json, now: Mapping[str, Json]) -> dict[str, Json]:
     found = {}
     for pool, share in team["shares"].items():
         before = now.get(pool, NEW_SHARE)

@@ -19,7 +19,7 @@ Row = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Form(StrEnum):
+class OutputFormat(StrEnum):
     """The forms that `-o` takes."""
 
     TABLE = "table"
@@ -46,43 +46,43 @@ def output_option(command: F) -> F:
         "-o",
         "--output",
         "form",
-        type=click.Choice(Form, case_sensitive=False),
-        default=Form.TABLE,
+        type=click.Choice(OutputFormat, case_sensitive=False),
+        default=OutputFormat.TABLE,
         help="Form of the output: table for people; json, yaml, csv and name stay as they are for scripts.",
     )(command)
 
 
 def show(
-    rows: Iterable[Row], form: Form, columns: Sequence[Column], *, name: str = "slug", empty: str = ""
+    rows: Iterable[Row], form: OutputFormat, columns: Sequence[Column], *, name: str = "slug", empty: str = ""
 ) -> None:
     """Write several rows; `empty` is said on stderr where a person looks at a table without rows."""
     found = list(rows)
-    if form in {Form.JSON, Form.YAML}:
+    if form in {OutputFormat.JSON, OutputFormat.YAML}:
         _write_data(found, form)
-    elif form is Form.NAME:
+    elif form is OutputFormat.NAME:
         for row in found:
             click.echo(row[name])
-    elif form is Form.CSV:
+    elif form is OutputFormat.CSV:
         _write_csv(found, columns)
     elif found:
-        _write_table(found, [column for column in columns if form is Form.WIDE or not column.wide])
+        _write_table(found, [column for column in columns if form is OutputFormat.WIDE or not column.wide])
     elif empty:
         click.echo(empty, err=True)
 
 
-def show_one(row: Row, form: Form, columns: Sequence[Column], *, name: str = "slug") -> None:
+def show_one(row: Row, form: OutputFormat, columns: Sequence[Column], *, name: str = "slug") -> None:
     """Write one thing: for people a line for each fact that is known."""
-    if form in {Form.JSON, Form.YAML}:
+    if form in {OutputFormat.JSON, OutputFormat.YAML}:
         _write_data(row, form)
-    elif form is Form.NAME:
+    elif form is OutputFormat.NAME:
         click.echo(row[name])
-    elif form is Form.CSV:
+    elif form is OutputFormat.CSV:
         _write_csv([row], columns)
     else:
         facts = [
             (column.heading, text(column.value(row)))
             for column in columns
-            if form is Form.WIDE or not column.wide
+            if form is OutputFormat.WIDE or not column.wide
         ]
         width = max(len(heading) for heading, _ in facts)
         for heading, value in facts:
@@ -148,8 +148,8 @@ def in_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def _write_data(data: object, form: Form) -> None:
-    if form is Form.JSON:
+def _write_data(data: object, form: OutputFormat) -> None:
+    if form is OutputFormat.JSON:
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return
     import yaml

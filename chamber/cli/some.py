@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from chamber.cli.output import Column, Form, Row, show
+from chamber.cli.output import Column, OutputFormat, Row, show
 
 MOST = 50
 
@@ -33,7 +33,7 @@ def one_more(limit: int | None) -> int | None:
 
 def show_some(
     rows: Iterable[Row],
-    form: Form,
+    form: OutputFormat,
     columns: Sequence[Column],
     *,
     limit: int | None,

@@ -38,7 +38,7 @@ class KeptMail:
     html: str = ""
 
 
-class Backend(BaseEmailBackend):
+class KeptMailBackend(BaseEmailBackend):
     """Writes each mail into a file of its own, named so that their order is that of their times."""
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:

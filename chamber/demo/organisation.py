@@ -10,7 +10,7 @@ from django.db import transaction
 
 from agentlink.actions import create_cluster
 from agentlink.agent.backends.simulated import SimulatedCluster
-from agentlink.models import Backend, Cluster
+from agentlink.models import BackendKind, Cluster
 from agentlink.protocol import DeviceReport, NodeReport
 from chamber.demo.people import PASSWORD, PEOPLE
 from chamber.demo.supervisor import DemoCluster
@@ -38,14 +38,14 @@ L40S = ("L40S", 49_152)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class DemoSetting:
     """What the process needs to know of the organisation that was set up."""
 
     clusters: tuple[DemoCluster, ...]
     seed: int
 
 
-def set_up() -> Setting:
+def set_up() -> DemoSetting:
     """Make what is not there yet, and return the clusters with the tokens of their agents."""
     if not Team.objects.filter(depth=0).exists():
         with transaction.atomic():
@@ -54,7 +54,7 @@ def set_up() -> Setting:
     clusters = tuple(
         DemoCluster(name, tokens[name], _simulation(name, nodes)) for name, nodes in _machines().items()
     )
-    return Setting(clusters=clusters, seed=20)
+    return DemoSetting(clusters=clusters, seed=20)
 
 
 def greeting(url: str) -> str:
@@ -107,7 +107,7 @@ def _tokens(path: Path) -> dict[str, str]:
     tokens: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
     for name in _machines():
         if not Cluster.objects.filter(name=name).exists():
-            tokens[name] = create_cluster(by=SETUP, name=name, backend=Backend.SIMULATED).secret
+            tokens[name] = create_cluster(by=SETUP, name=name, backend=BackendKind.SIMULATED).secret
     path.touch(mode=0o600)
     path.write_text(json.dumps(tokens))
     return tokens

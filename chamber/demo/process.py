@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 async def serve(
-    listener: socket.socket, *, url: str, setting: organisation.Setting, with_stream: bool
+    listener: socket.socket, *, url: str, setting: organisation.DemoSetting, with_stream: bool
 ) -> None:
     """Serve until a signal stops the server, then end the other tasks and return."""
     from chamber.asgi import application
@@ -23,7 +23,7 @@ async def serve(
     live.bind(asyncio.get_running_loop())
     timer = embedded.Timer()
     embedded.install(timer)
-    server = _Server(
+    server = _DemoServer(
         uvicorn.Config(
             application,
             lifespan="off",
@@ -59,7 +59,7 @@ async def serve(
         embedded.install(None)
 
 
-class _Server(uvicorn.Server):
+class _DemoServer(uvicorn.Server):
     """Ends the demo's own tasks before it closes connections: agents leave, they are not cut off."""
 
     before_shutdown: "Sequence[asyncio.Task[None]]" = ()

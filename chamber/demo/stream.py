@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.db import connections
 
-from chamber.demo.organisation import Setting
+from chamber.demo.organisation import DemoSetting
 from chamber.errors import Refusal
 from teams.actors import Actor, Via
 from workloads.models import JobClass, Workload
@@ -59,7 +59,7 @@ RECIPES = (
 )
 
 
-async def run(setting: Setting) -> None:
+async def run(setting: DemoSetting) -> None:
     """Submit until cancelled: a burst at first, so that there is something to see, then one every few seconds."""
     chance = random.Random(setting.seed)  # noqa: S311 - plausible, not secret
     for _ in range(25):

@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from chamber.doctor import processes
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 from chamber.serving.outages import first_line
 from chamber.words import count
 
@@ -39,7 +39,7 @@ def url() -> str:
     return f"https://{public[0]}" if settings.TLS and public else ""
 
 
-def web() -> Iterator[Finding | Fact]:
+def web() -> Iterator[DoctorFinding | Fact]:
     """Look whether the web part is ready, by the address that people use."""
     address = url()
     if not address:
@@ -54,7 +54,7 @@ def web() -> Iterator[Finding | Fact]:
         yield _not_ready(address, answer)
 
 
-def live() -> Iterator[Finding | Fact]:
+def live() -> Iterator[DoctorFinding | Fact]:
     """Look whether the live part opens a socket, by the address that people use."""
     address = url()
     if not address:
@@ -69,13 +69,13 @@ def live() -> Iterator[Finding | Fact]:
         problem = f"{target} opens no socket but answers {refused.response.status_code}"
     except (OSError, WebSocketException) as error:
         problem = f"{target} opens no socket: {first_line(error)}".rstrip(".")
-    yield Finding(
+    yield DoctorFinding(
         f"{problem}. Open pages and agents are not reached.",
         "Start `chamber serve --part live`, and have the proxy in front pass /ws/ on to it with its Upgrade header.",
     )
 
 
-def certificate() -> Iterator[Finding | Fact]:
+def certificate() -> Iterator[DoctorFinding | Fact]:
     """Look how long the certificate of the address that people use still holds."""
     parts = urlsplit(url())
     if parts.scheme != "https" or parts.hostname is None:
@@ -86,7 +86,11 @@ def certificate() -> Iterator[Finding | Fact]:
         return  # that it is not reached, or not trusted, is told by `web`
     days = (until - datetime.now(UTC)).days
     told = f"The certificate of {parts.hostname} holds for {count(days, 'more day')}, until {until:%Y-%m-%d}."
-    yield Fact(told) if days >= LEAST_DAYS else Finding(told, "Renew it, and look why nothing has by itself.")
+    yield (
+        Fact(told)
+        if days >= LEAST_DAYS
+        else DoctorFinding(told, "Renew it, and look why nothing has by itself.")
+    )
 
 
 def _holds_until(host: str, port: int) -> datetime:
@@ -98,15 +102,17 @@ def _holds_until(host: str, port: int) -> datetime:
     return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(shown["notAfter"])), UTC)
 
 
-def _not_ready(address: str, answer: httpx.Response) -> Finding:
+def _not_ready(address: str, answer: httpx.Response) -> DoctorFinding:
     """Return why the web part is not ready in its own words, or that something else answers; never a proxy's page."""
     told = f"{address} answers {answer.status_code}"
     if answer.headers.get("content-type", "").startswith("text/plain"):
         words = " ".join(answer.text[:200].split())
         if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
-            return Finding(f"{told}: {words}", "The web part runs, and serves again once that is put right.")
+            return DoctorFinding(
+                f"{told}: {words}", "The web part runs, and serves again once that is put right."
+            )
         if answer.status_code == httpx.codes.BAD_REQUEST and "CHAMBER_HOSTS" in words:
-            return Finding(
+            return DoctorFinding(
                 f"{told}: {words}",
                 f"Add {urlsplit(address).hostname} to CHAMBER_HOSTS and restart web and live, or have the proxy in "
                 "front pass the name on that was asked for (Host).",
@@ -114,29 +120,29 @@ def _not_ready(address: str, answer: httpx.Response) -> Finding:
     start = "Start `chamber serve --part web`, or have the proxy in front pass requests on to it."
     if processes.runs("web"):
         start = "The web part runs: have the proxy in front pass requests on to it."
-    return Finding(f"{told} {answer.reason_phrase}".rstrip() + ".", start)
+    return DoctorFinding(f"{told} {answer.reason_phrase}".rstrip() + ".", start)
 
 
-def _not_trusted(address: str, error: BaseException | None) -> Finding | None:
+def _not_trusted(address: str, error: BaseException | None) -> DoctorFinding | None:
     """Return that the certificate is not trusted where that is the cause of an error, however deep."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             told = f"The certificate of {urlsplit(address).hostname} is not trusted here: {error.verify_message}."
-            return Finding(told, TRUST)
+            return DoctorFinding(told, TRUST)
         error = error.__cause__ or error.__context__
     return None
 
 
-def _unreached(address: str, error: httpx.HTTPError) -> Finding:
+def _unreached(address: str, error: httpx.HTTPError) -> DoctorFinding:
     if isinstance(error, httpx.ReadTimeout):
-        return Finding(
+        return DoctorFinding(
             f"{address} is reached from here, and does not answer within {PATIENCE_SECONDS:g} s.",
             "Look into the log of the web part, and of the proxy in front.",
         )
     start = "Start `chamber serve --part web` and the proxy in front"
     if processes.runs("web"):
         start = "The web part runs: start the proxy in front"
-    return Finding(
+    return DoctorFinding(
         f"{address} cannot be reached from here: {first_line(error)}",
         f"{start}, or correct that address: CHAMBER_URL, else CHAMBER_ORIGINS, else CHAMBER_HOSTS.",
     )

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from chamber import sentinels
 from chamber.doctor.database import on_postgresql, skew
-from chamber.doctor.finding import Finding
+from chamber.doctor.finding import DoctorFinding
 from chamber.serving.absence import FULL, cannot_be_used, trouble_of
 from chamber.serving.outages import first_line
 
@@ -27,11 +27,11 @@ def client() -> redis.Redis:
     )
 
 
-def answers() -> Iterator[Finding]:
+def answers() -> Iterator[DoctorFinding]:
     """Look whether there is a Redis where one is needed, and whether it answers."""
     if not settings.REDIS:
         if on_postgresql():
-            yield Finding(
+            yield DoctorFinding(
                 "No Redis is named: announcements and bells do not leave their process.",
                 "Set CHAMBER_REDIS to redis://host:6379/0; without it, only `chamber serve --part all` may run.",
             )
@@ -40,12 +40,12 @@ def answers() -> Iterator[Finding]:
         with closing(client()) as found:
             found.ping()
     except redis.AuthenticationError as error:
-        yield Finding(
+        yield DoctorFinding(
             cannot_be_used("Redis", first_line(error)),
             "Correct the password in CHAMBER_REDIS, redis://:password@host:6379/0.",
         )
     except (redis.RedisError, OSError, ValueError) as error:
-        yield Finding(cannot_be_used("Redis", first_line(error)), _advice(error))
+        yield DoctorFinding(cannot_be_used("Redis", first_line(error)), _advice(error))
 
 
 def _advice(error: Exception) -> str:
@@ -58,7 +58,7 @@ def _advice(error: Exception) -> str:
     return "Start it, or correct its address in CHAMBER_REDIS."
 
 
-def clock() -> Iterator[Finding]:
+def clock() -> Iterator[DoctorFinding]:
     """Look whether this machine and Redis' agree on the time."""
     if not settings.REDIS:
         return
@@ -70,7 +70,7 @@ def clock() -> Iterator[Finding]:
     yield from skew("Redis' machine", before - theirs if theirs < before else -max(0.0, theirs - after))
 
 
-def channel_layer() -> Iterator[Finding]:
+def channel_layer() -> Iterator[DoctorFinding]:
     """Send an announcement through the channel layer and look whether it arrives."""
     try:
         arrived = asyncio.run(_sent_and_received())
@@ -79,7 +79,7 @@ def channel_layer() -> Iterator[Finding]:
     else:
         why = ""
     if not arrived:
-        yield Finding(
+        yield DoctorFinding(
             f"An announcement sent through the channel layer did not arrive{why}: open pages hear of nothing.",
             "Check that all processes name the same Redis, and that it allows publish and subscribe.",
         )

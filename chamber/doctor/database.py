@@ -9,7 +9,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db import DatabaseError
 
-from chamber.doctor.finding import Finding, seconds_text
+from chamber.doctor.finding import DoctorFinding, seconds_text
 from chamber.serving import surroundings
 from chamber.serving.absence import FULL, cannot_be_used, trouble_of
 from chamber.serving.outages import first_line
@@ -55,39 +55,39 @@ def on_postgresql() -> bool:
     return bool(settings.DATABASES["default"]["ENGINE"].endswith("postgresql"))
 
 
-def answers() -> Iterator[Finding]:
+def answers() -> Iterator[DoctorFinding]:
     """Look whether a connection can be made, and to a server that is new enough."""
     try:
         with closing(surroundings.connection_without_pool()) as found:
             found.ensure_connection()
             for sentence in surroundings.too_old(found):
-                yield Finding(sentence, "Upgrade the server.")
+                yield DoctorFinding(sentence, "Upgrade the server.")
     except DatabaseError as error:
         text = str(error)
         advice = next((advice for signs, advice in REFUSALS if any(sign in text for sign in signs)), None)
         start = "Start the server, or correct its address in CHAMBER_DATABASE"
         if trouble_of(text) is FULL:
             advice = MAKE_ROOM
-        yield Finding(cannot_be_used("The database", first_line(error)), f"{advice or start}.")
+        yield DoctorFinding(cannot_be_used("The database", first_line(error)), f"{advice or start}.")
 
 
-def migrations() -> Iterator[Finding]:
+def migrations() -> Iterator[DoctorFinding]:
     """Look whether the tables are those of this version."""
     with closing(surroundings.connection_without_pool()) as found:
         missing, unknown = surroundings.compare_migrations(found)
     if missing:
-        yield Finding(
+        yield DoctorFinding(
             f"{not_applied(missing)}.",
             "Run `chamber migrate`.",
         )
     if unknown:
-        yield Finding(
+        yield DoctorFinding(
             f"{not_known(unknown, 'version')}.",
             "Start the newer version that applied them, or restore a backup from before.",
         )
 
 
-def tables() -> Iterator[Finding]:
+def tables() -> Iterator[DoctorFinding]:
     """Look whether what the migrations made is there: a list that says more than is true hides one that is half there.
 
     The first table that differs is named; where there is one, there are more.
@@ -99,17 +99,17 @@ def tables() -> Iterator[Finding]:
             table = model._meta.db_table
             said = "though every migration counts as applied."
             if table not in there:
-                yield Finding(f"The table {table} is missing, {said}", advice)
+                yield DoctorFinding(f"The table {table} is missing, {said}", advice)
                 return
             cursor.execute(f"SELECT * FROM {found.ops.quote_name(table)} LIMIT 0")  # noqa: S608 - a name of ours
             columns = {column[0] for column in cursor.description}
             for field in model._meta.local_concrete_fields:
                 if field.column not in columns:
-                    yield Finding(f"The table {table} lacks the column {field.column}, {said}", advice)
+                    yield DoctorFinding(f"The table {table} lacks the column {field.column}, {said}", advice)
                     return
 
 
-def clock() -> Iterator[Finding]:
+def clock() -> Iterator[DoctorFinding]:
     """Look whether this machine and the database's agree on the time."""
     if not on_postgresql():
         return
@@ -123,17 +123,17 @@ def clock() -> Iterator[Finding]:
     yield from skew("the database's machine", ahead_seconds)
 
 
-def skew(whose: str, ahead_seconds: float) -> Iterator[Finding]:
+def skew(whose: str, ahead_seconds: float) -> Iterator[DoctorFinding]:
     """Return a finding where this machine's clock is ahead of another's, or behind, by more than two seconds."""
     if abs(ahead_seconds) > SKEW_SECONDS:
         word = "ahead of" if ahead_seconds > 0 else "behind"
-        yield Finding(
+        yield DoctorFinding(
             f"The clock of this machine is {seconds_text(abs(ahead_seconds))} {word} that of {whose}.",
             "Have all machines keep the time by NTP.",
         )
 
 
-def transactions() -> Iterator[Finding]:
+def transactions() -> Iterator[DoctorFinding]:
     """Look for transactions that stay open, and with them their locks."""
     if not on_postgresql():
         return
@@ -145,14 +145,14 @@ def transactions() -> Iterator[Finding]:
         [LONG_TRANSACTION_SECONDS],
     )
     for pid, name, state, seconds in found:
-        yield Finding(
+        yield DoctorFinding(
             f"A transaction of {name} (process {pid} of the database, {state}) is open for "
             f"{seconds_text(float(seconds))}.",
             f"If it is not a backup, end it: SELECT pg_terminate_backend({pid}).",
         )
 
 
-def connections() -> Iterator[Finding]:
+def connections() -> Iterator[DoctorFinding]:
     """Look whether there is room for further processes."""
     if not on_postgresql():
         return
@@ -161,7 +161,7 @@ def connections() -> Iterator[Finding]:
         "WHERE backend_type = 'client backend'"
     )
     if used > MOST_CONNECTIONS_PART * most:
-        yield Finding(
+        yield DoctorFinding(
             f"{used} of the database's {most} connections are taken.",
             "Raise max_connections, or lower CHAMBER_DATABASE_CONNECTIONS.",
         )

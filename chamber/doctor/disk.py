@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from chamber.doctor.database import on_postgresql, rows
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 from chamber.metrics.storage import GIB, is_on_this_machine, servers_folder
 from chamber.serving import surroundings
 
@@ -17,7 +17,7 @@ LEAST_FREE_BYTES = GIB
 LEAST_FREE_PART = 0.1
 
 
-def disk() -> Iterator[Finding | Fact]:
+def disk() -> Iterator[DoctorFinding | Fact]:
     """Look how full the disk is: this machine's, or one whose size is set; else say that it cannot be known."""
     size = size_bytes()
     takes = f"The database takes {_amount(size)}"
@@ -26,14 +26,14 @@ def disk() -> Iterator[Finding | Fact]:
         usage = shutil.disk_usage(folder)
         told = f"{_amount(usage.free)} of {_amount(usage.total)}"
         if usage.free < _least_free(usage.total):
-            yield Finding(f"The disk of the database has {told} free.", _advice(usage.total))
+            yield DoctorFinding(f"The disk of the database has {told} free.", _advice(usage.total))
         else:
             yield Fact(f"{takes}; its disk has {told} free.")
     elif settings.DATABASE_DISK_GIB:
         total = settings.DATABASE_DISK_GIB * GIB
         if total - size < _least_free(total):
             problem = f"{takes} of its disk's {_amount(total)} (CHAMBER_DATABASE_DISK_GIB)."
-            yield Finding(problem, _advice(total))
+            yield DoctorFinding(problem, _advice(total))
         else:
             yield Fact(f"{takes} of its disk's {_amount(total)} (CHAMBER_DATABASE_DISK_GIB).")
     else:

@@ -17,7 +17,7 @@ from chamber.doctor import (
     providers,
     secrets,
 )
-from chamber.doctor.finding import Check, Examination, Fact, Finding, Needs
+from chamber.doctor.finding import Check, DoctorFinding, Examination, Fact, Needs
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def examine(checks: Iterable[Check] = CHECKS) -> Examination:
                 causes[check.gives] = result.lacks[check.name]
             continue
         told = list(_look(check))
-        found = [each for each in told if isinstance(each, Finding)]
+        found = [each for each in told if isinstance(each, DoctorFinding)]
         result.facts += [(check.name, each) for each in told if isinstance(each, Fact)]
         result.made.append(check.name)
         result.findings += [(check.name, finding) for finding in found]
@@ -85,12 +85,12 @@ def examine(checks: Iterable[Check] = CHECKS) -> Examination:
     return result
 
 
-def _look(check: Check) -> Iterator[Finding | Fact]:
+def _look(check: Check) -> Iterator[DoctorFinding | Fact]:
     try:
         yield from check.look()
     except Exception as error:
         logger.debug("The check %r failed.", check.name, exc_info=error)
-        yield Finding(
+        yield DoctorFinding(
             f"The check {check.name!r} failed: {type(error).__name__}: {error}".rstrip(".") + ".",
             "Run `chamber doctor` with CHAMBER_LOG_LEVEL=DEBUG for the whole of it, and report it.",
         )

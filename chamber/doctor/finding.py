@@ -25,7 +25,7 @@ class Needs(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """Something that is wrong: a sentence, and one with what to do."""
 
     problem: str
@@ -44,7 +44,7 @@ class Check:
     """One question. `gives` is what may be relied on where it finds nothing; `also` is needed besides `needs`."""
 
     name: str
-    look: Callable[[], Iterable[Finding | Fact]]
+    look: Callable[[], Iterable[DoctorFinding | Fact]]
     needs: Needs = Needs.NOTHING
     gives: Needs | None = None
     also: Needs = Needs.NOTHING
@@ -56,7 +56,7 @@ class Examination:
     what the database holds. `lacks` says what each check lacked that was left out, where that is known.
     """
 
-    findings: list[tuple[str, Finding]] = field(default_factory=list)
+    findings: list[tuple[str, DoctorFinding]] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     facts: list[tuple[str, Fact]] = field(default_factory=list)

@@ -15,7 +15,7 @@ from chamber.serving import surroundings
 from scheduling.models import Cycle, UsageSample
 from teams import retention
 from teams.models import AuditEvent, AuditSeal, AuditUnsealed
-from teams.retention import Kind
+from teams.retention import RetentionKind
 from workloads.models import Attempt, Dependency, Event, Workload
 
 LEAST_SPAN = timedelta(hours=1)
@@ -24,26 +24,30 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HistoryKind:
     """A kind of history: the tables that it lies in, and which column of which table tells when its rows came."""
 
     name: str
-    kind: Kind
+    kind: RetentionKind
     tables: tuple[type[models.Model], ...]
     since: tuple[type[models.Model], str]
 
 
 KINDS = (
-    Held(
+    HistoryKind(
         "workloads and events",
-        Kind.WORKLOADS,
+        RetentionKind.WORKLOADS,
         (Workload, Attempt, Event, Dependency, Assignment, Placement),
         (Workload, "created_at"),
     ),
-    Held("logs of pods", Kind.LOGS, (PodLog,), (PodLog, "created_at")),
-    Held("audit trail", Kind.AUDIT, (AuditEvent, AuditSeal, AuditUnsealed), (AuditEvent, "at")),
-    Held("samples of use", Kind.SAMPLES, (UsageSample, GpuUse, GpuUseSample), (UsageSample, "minute")),
-    Held("cycles", Kind.CYCLES, (Cycle,), (Cycle, "began_at")),
+    HistoryKind("logs of pods", RetentionKind.LOGS, (PodLog,), (PodLog, "created_at")),
+    HistoryKind(
+        "audit trail", RetentionKind.AUDIT, (AuditEvent, AuditSeal, AuditUnsealed), (AuditEvent, "at")
+    ),
+    HistoryKind(
+        "samples of use", RetentionKind.SAMPLES, (UsageSample, GpuUse, GpuUseSample), (UsageSample, "minute")
+    ),
+    HistoryKind("cycles", RetentionKind.CYCLES, (Cycle,), (Cycle, "began_at")),
 )
 
 
@@ -84,7 +88,7 @@ def _size(found: BaseDatabaseWrapper, model: type[models.Model]) -> int:
     return int(_one(found, "SELECT pg_total_relation_size(%s::regclass)", model._meta.db_table))
 
 
-def _a_day(found: BaseDatabaseWrapper, held: Held, size: int, now: datetime) -> int | None:
+def _a_day(found: BaseDatabaseWrapper, held: HistoryKind, size: int, now: datetime) -> int | None:
     model, column = held.since
     oldest = _one(found, f"SELECT min({column}) FROM {model._meta.db_table}")  # noqa: S608 - names of ours
     if not isinstance(oldest, datetime) or now - oldest < LEAST_SPAN:

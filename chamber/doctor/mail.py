@@ -12,12 +12,12 @@ from django.conf import settings
 from django.core.mail.backends.smtp import EmailBackend
 
 from chamber import mailing
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 
 PATIENCE_SECONDS = 5
 
 
-def mail() -> Iterator[Finding | Fact]:
+def mail() -> Iterator[DoctorFinding | Fact]:
     """Look whether mails can be sent."""
     if not settings.MAIL:
         yield Fact("No mail server is named (CHAMBER_MAIL_URL): links are shown instead of mailed.")
@@ -27,18 +27,18 @@ def mail() -> Iterator[Finding | Fact]:
         yield _of_server()
 
 
-def _of_folder(folder: Path) -> Finding | Fact:
+def _of_folder(folder: Path) -> DoctorFinding | Fact:
     """Return whether mails can be written into a folder, which is made where it is not there."""
     there = folder if folder.exists() else folder.parent
     if there.is_dir() and os.access(there, os.W_OK):
         return Fact(f"Mails are written into the folder {folder}; nothing sends them.")
-    return Finding(
+    return DoctorFinding(
         f"No mail can be written into {folder}.",
         "Make that folder and let Chamber's user write there, or correct CHAMBER_MAIL_URL.",
     )
 
 
-def _of_server() -> Finding | Fact:
+def _of_server() -> DoctorFinding | Fact:
     server = EmailBackend(timeout=PATIENCE_SECONDS)
     sender = parseaddr(settings.DEFAULT_FROM_EMAIL)[1]
     try:
@@ -46,7 +46,7 @@ def _of_server() -> Finding | Fact:
         if server.connection is not None:
             _ask(server.connection, sender)
     except (OSError, ValueError) as error:
-        return Finding(
+        return DoctorFinding(
             f"The mail server {mailing.server_address()} takes no mails: {mailing.why(error)}",
             f"{_advice(error)} Until then links are not mailed, but shown to organisation admins.",
         )

@@ -16,7 +16,7 @@ from agentlink.models import AgentToken, Assignment, Cluster
 from agentlink.models.cluster import RESTORED_SHOWN_FOR
 from chamber import __version__, marks, stores
 from chamber.doctor import bell
-from chamber.doctor.finding import Fact, Finding, seconds_text
+from chamber.doctor.finding import DoctorFinding, Fact, seconds_text
 from chamber.models import Mark
 from chamber.words import count, plural
 from scheduling.explain.silence import UNDECIDED_AFTER
@@ -35,7 +35,7 @@ BACK_SECONDS = 20.0
 """Within which beat and workers are back that waited for a Redis for a minute or two."""
 
 
-def duties() -> Iterator[Finding]:
+def duties() -> Iterator[DoctorFinding]:
     """Look whether the duties are carried out: sent by one beat, and run by a worker."""
     mark, now = _beat(), _now()
     if mark is None or now - mark.at > marks.SILENT_AFTER:
@@ -43,15 +43,15 @@ def duties() -> Iterator[Finding]:
         return
     several = marks.at_once(mark.details, now)
     if len(several) > 1:
-        yield Finding(f"{len(several)} beats run at once: {', '.join(several)}.", "Stop all but one.")
+        yield DoctorFinding(f"{len(several)} beats run at once: {', '.join(several)}.", "Stop all but one.")
     if (ahead := (mark.at - now).total_seconds()) > AHEAD_SECONDS:
-        yield Finding(
+        yield DoctorFinding(
             f"The clock of the worker {mark.said_by} is {seconds_text(ahead)} ahead of the database's.",
             "Have all machines keep the time by NTP.",
         )
 
 
-def scheduler() -> Iterator[Finding]:
+def scheduler() -> Iterator[DoctorFinding]:
     """Look whether somebody runs cycles; of a silent beat, for want of which none is rung, `duties` tells."""
     looked_at, now = Turn.objects.filter(pk=1).values_list("looked_at", flat=True).first(), _now()
     if looked_at is not None and now - looked_at <= UNDECIDED_AFTER:
@@ -59,13 +59,13 @@ def scheduler() -> Iterator[Finding]:
     if settings.REDIS and not _redis_is_new() and not _waiting(SCHEDULING):
         mark = _beat()
         if mark is not None and now - mark.at <= marks.SILENT_AFTER:
-            yield Finding(
+            yield DoctorFinding(
                 f"{_since('run a cycle', looked_at, now)} "
                 "The beat sends and a worker takes what it sends, but no cycle ends.",
                 "Look into the log of `chamber worker --queue scheduling`.",
             )
         elif _is_connected(stores.worker_name("scheduling")) is False:  # of the beat `duties` tells
-            yield Finding(
+            yield DoctorFinding(
                 f"{_since('run a cycle', looked_at, now)} No worker for cycles is connected to Redis.",
                 "Start `chamber worker --queue scheduling`, or look into its log.",
             )
@@ -78,36 +78,36 @@ def _beat() -> Mark | None:
     return Mark.objects.filter(pk="beat").first()
 
 
-def web() -> Iterator[Finding]:
+def web() -> Iterator[DoctorFinding]:
     """Look whether a process answers pages and API, by what it says every few seconds."""
     yield from _part("web", "pages and API are not answered")
 
 
-def live() -> Iterator[Finding]:
+def live() -> Iterator[DoctorFinding]:
     """Look whether a process holds sockets."""
     yield from _part("live", "open pages and agents are not reached")
 
 
-def versions() -> Iterator[Finding]:
+def versions() -> Iterator[DoctorFinding]:
     """Look whether all processes that listen are of one version."""
     now = _now()
     alive = Mark.objects.filter(name__startswith=marks.PART, at__gt=now - marks.SILENT_AFTER)
     found = sorted({str(details.get("version", "")) for details in alive.values_list("details", flat=True)})
     if len(found) > 1:
-        yield Finding(
+        yield DoctorFinding(
             f"Processes of the versions {', '.join(found)} answer at once.",
             "End the upgrade: restart those that run an older version.",
         )
 
 
-def _part(part: str, consequence: str) -> Iterator[Finding]:
+def _part(part: str, consequence: str) -> Iterator[DoctorFinding]:
     """Return who is missing; where one process is all, the beat tells that it is not there."""
     if not settings.REDIS:
         return
     last, now = marks.last_heard(part), _now()
     if last is None or now - last > marks.SILENT_AFTER:
         since = f" was heard for {seconds_text((now - last).total_seconds())}" if last else " runs"
-        yield Finding(
+        yield DoctorFinding(
             f"No process of the part {part}{since}: {consequence}.",
             f"Start `chamber serve --part {part}`, or look into its log.",
         )
@@ -122,7 +122,7 @@ def runs(part: str) -> bool:
     return last is not None and now - last <= marks.SILENT_AFTER
 
 
-def agents() -> Iterator[Finding | Fact]:
+def agents() -> Iterator[DoctorFinding | Fact]:
     """Look whether agents are of the server's version, or of the one before."""
     for cluster in Cluster.objects.exclude(agent_version="").order_by("name"):
         if cluster.agent_version == __version__:
@@ -132,9 +132,11 @@ def agents() -> Iterator[Finding | Fact]:
         )
         ahead, behind = _minors_between(cluster.agent_version, __version__)
         if ahead:
-            yield Finding(f"{told}: agents may not be newer.", "Upgrade the server first, then its agents.")
+            yield DoctorFinding(
+                f"{told}: agents may not be newer.", "Upgrade the server first, then its agents."
+            )
         elif behind > MINORS_BEHIND:
-            yield Finding(
+            yield DoctorFinding(
                 f"{told}: more than {count(MINORS_BEHIND, 'minor version')} behind.", "Upgrade that agent."
             )
         else:
@@ -164,7 +166,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return (*found, *[0] * (3 - len(found)))
 
 
-def clusters() -> Iterator[Finding | Fact]:
+def clusters() -> Iterator[DoctorFinding | Fact]:
     """Look whether agents have come, with a token, serve only their pools, and speak this version's protocol."""
     now, with_token, refused = _now(), _with_token(), bindings.refused()
     for cluster in Cluster.objects.order_by("name"):
@@ -172,45 +174,47 @@ def clusters() -> Iterator[Finding | Fact]:
             step = (
                 "Start its agent" if cluster.pk in with_token else "Make a token for its agent and start it"
             )
-            yield Finding(f"The cluster {cluster.name} has never connected.", f"{step}: `chamber agent`.")
+            yield DoctorFinding(
+                f"The cluster {cluster.name} has never connected.", f"{step}: `chamber agent`."
+            )
         elif cluster.released_at is not None:
             yield _released(cluster, cluster.released_at, now)
         elif _is_silent(cluster, now) and cluster.pk not in with_token:
             yield _without_token(cluster, now)
         if cluster.connected and cluster.clock_problem:
-            yield Finding(
+            yield DoctorFinding(
                 f"The clock of the agent of the cluster {cluster.name} is {cluster.clock_problem}.",
                 "Have all machines keep the time by NTP: the times that it reports are as wrong.",
             )
         for text in refused.get(cluster.pk, []):
-            yield Finding(text, "Bind the cluster to that pool, or take the labels off its nodes.")
+            yield DoctorFinding(text, "Bind the cluster to that pool, or take the labels off its nodes.")
         if cluster.refusal_now:
-            yield Finding(
+            yield DoctorFinding(
                 f"An agent that comes with a token of the cluster {cluster.name} is refused: {cluster.refusal_now}",
                 "Put that agent right, or revoke the token that it has on the cluster's page.",
             )
         for node in cluster.nodes.filter(gone_at__isnull=True).exclude(problem="").order_by("name"):
-            yield Finding(
+            yield DoctorFinding(
                 f"The node {node.name} of the cluster {cluster.name}: {node.problem}", "Mend that there."
             )
         if cluster.restored_now:
             yield _restored(cluster, now)
         if cluster.protocol not in {None, protocol.VERSION}:
-            yield Finding(
+            yield DoctorFinding(
                 f"The agent of the cluster {cluster.name} speaks protocol {cluster.protocol}, "
                 f"this version speaks {protocol.VERSION}.",
                 "Bring agent and server to the same version.",
             )
 
 
-def heartbeats() -> Iterator[Finding]:
+def heartbeats() -> Iterator[DoctorFinding]:
     """Look whether the clusters' agents that may connect are in touch."""
     now, with_token = _now(), _with_token()
     for cluster in Cluster.objects.filter(released_at__isnull=True, last_seen_at__isnull=False).order_by(
         "name"
     ):
         if _is_silent(cluster, now) and cluster.pk in with_token:
-            yield Finding(
+            yield DoctorFinding(
                 _last_heard_of(cluster, now), "Look into its agent's log, and whether it reaches this server."
             )
 
@@ -231,33 +235,33 @@ def _last_heard_of(cluster: Cluster, now: datetime) -> str:
     return f"The agent of the cluster {cluster.name} was last heard {ago} ago; nothing starts there."
 
 
-def _without_token(cluster: Cluster, now: datetime) -> Finding:
+def _without_token(cluster: Cluster, now: datetime) -> DoctorFinding:
     told = _last_heard_of(cluster, now)
     revoked = AgentToken.objects.filter(cluster=cluster).count()
     why = {0: "It has no token.", 1: "Its only token was revoked."}.get(
         revoked, "All its tokens were revoked."
     )
-    return Finding(f"{told} {why}", "Make a token on the cluster's page, and give it to its agent.")
+    return DoctorFinding(f"{told} {why}", "Make a token on the cluster's page, and give it to its agent.")
 
 
-def _released(cluster: Cluster, at: datetime, now: datetime) -> Finding | Fact:
+def _released(cluster: Cluster, at: datetime, now: datetime) -> DoctorFinding | Fact:
     """Return that it was let go of: wrong where something is placed there all the same."""
     told = f"An operator let go of the cluster {cluster.name} {seconds_text((now - at).total_seconds())} ago"
     placed = Assignment.objects.filter(cluster=cluster, wanted=True).count()
     if not placed:
         return Fact(f"{told}; nothing runs or starts there.")
-    return Finding(
+    return DoctorFinding(
         f"{told}, and {count(placed, 'workload')} {'is' if placed == 1 else 'are'} placed there all the same.",
         "Declare what runs there lost on the cluster's page, or start its agent again.",
     )
 
 
-def _restored(cluster: Cluster, now: datetime) -> Finding | Fact:
+def _restored(cluster: Cluster, now: datetime) -> DoctorFinding | Fact:
     """Return that the database was restored: a fact once, and wrong where it is recognised again and again."""
     told = f"The cluster {cluster.name}: {cluster.restored_now}"
     times = epochs.recognised_since(cluster.pk, now - RESTORED_SHOWN_FOR)
     if times > 1:
-        return Finding(
+        return DoctorFinding(
             f"{told} Its agent has found that {times} times within a day.",
             "See that no two servers use copies of one database. After several restores there is nothing to do.",
         )
@@ -274,30 +278,30 @@ def _now() -> datetime:
         return now
 
 
-def _silent(did: str, last: datetime | None, now: datetime, *, queue: str, worker: str) -> Finding:
+def _silent(did: str, last: datetime | None, now: datetime, *, queue: str, worker: str) -> DoctorFinding:
     """Return who is missing: messages that wait say that a beat sends them and no worker takes them."""
     since = _since(did, last, now)
     if not settings.REDIS:
-        return Finding(since, "Start `chamber serve --part all`.")
+        return DoctorFinding(since, "Start `chamber serve --part all`.")
     if _redis_is_new():
-        return Finding(
+        return DoctorFinding(
             f"{since} Redis runs for {seconds_text(_redis_up_seconds() or 0.0)} only.",
             "Run this again in half a minute: by then beat and workers are back that waited for Redis.",
         )
     waiting = _waiting(queue)
     if _is_connected(stores.BEAT_NAME if waiting else stores.worker_name(worker)) is False:
-        return Finding(
+        return DoctorFinding(
             f"{since} Neither the beat nor a worker for {'cycles' if queue == SCHEDULING else 'duties'} is connected "
             "to Redis.",
             f"Start `chamber beat` and `chamber worker --queue {worker}`, or look into their logs.",
         )
     if waiting:
         wait = plural(waiting, "waits", "wait")
-        return Finding(
+        return DoctorFinding(
             f"{since} {count(waiting, 'message')} {wait} in the queue, so the beat sends but no worker takes them.",
             f"Start `chamber worker --queue {worker}`.",
         )
-    return Finding(
+    return DoctorFinding(
         f"{since} No message waits in the queue, so the beat is silent.",
         "Start `chamber beat`, or look into its log.",
     )

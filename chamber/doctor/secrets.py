@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 
 from chamber import encrypted
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 from chamber.encrypted import By
 from chamber.words import count
 
 
-def stored() -> Iterator[Finding | Fact]:
+def stored() -> Iterator[DoctorFinding | Fact]:
     """Look by which keys the secrets of second factors are encrypted."""
     found = encrypted.secrets()
     if lost := found[By.UNKNOWN]:
-        yield Finding(
+        yield DoctorFinding(
             f"{count(lost, 'stored secret')} cannot be read: another key encrypted {'it' if lost == 1 else 'them'}.",
             "Add the key of before to CHAMBER_ENCRYPTION_KEYS (or set CHAMBER_SECRET_KEY to it). Where it is lost, "
             "have the second factors that cannot be read removed, by `chamber people factors NAME --reset`.",

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chamber.factors import actions
-from chamber.factors.reading import Factor, Kind, factors_of
+from chamber.factors.reading import Factor, FactorKind, factors_of
 from chamber.people import notices
 from chamber.people.api import whose
 from teams.api.requests import actor, one_page
@@ -19,7 +19,7 @@ class FactorShape(serializers.Serializer[Any]):
     """A second factor, or the recovery codes that stand in for one."""
 
     id = serializers.IntegerField()
-    kind = serializers.ChoiceField(choices=[each.value for each in Kind])
+    kind = serializers.ChoiceField(choices=[each.value for each in FactorKind])
     name = serializers.CharField()
     added_at = serializers.DateTimeField()
     last_used_at = serializers.DateTimeField(allow_null=True)

@@ -18,7 +18,7 @@ from chamber.models import User
 from chamber.oidc.reading import strong
 
 
-class Kind(StrEnum):
+class FactorKind(StrEnum):
     """What a factor is; as the API and the trail name it."""
 
     APP = "app"
@@ -27,14 +27,14 @@ class Kind(StrEnum):
 
 
 KINDS = {
-    Authenticator.Type.TOTP: Kind.APP,
-    Authenticator.Type.WEBAUTHN: Kind.PASSKEY,
-    Authenticator.Type.RECOVERY_CODES: Kind.RECOVERY_CODES,
+    Authenticator.Type.TOTP: FactorKind.APP,
+    Authenticator.Type.WEBAUTHN: FactorKind.PASSKEY,
+    Authenticator.Type.RECOVERY_CODES: FactorKind.RECOVERY_CODES,
 }
 NAMES = {
-    Kind.APP: "Authenticator app",
-    Kind.PASSKEY: "Passkey",
-    Kind.RECOVERY_CODES: "Recovery codes",
+    FactorKind.APP: "Authenticator app",
+    FactorKind.PASSKEY: "Passkey",
+    FactorKind.RECOVERY_CODES: "Recovery codes",
 }
 
 
@@ -45,7 +45,7 @@ class Factor:
     """
 
     id: int
-    kind: Kind
+    kind: FactorKind
     name: str
     added_at: datetime
     last_used_at: datetime | None
@@ -56,8 +56,8 @@ class Factor:
     def of(cls, row: Authenticator) -> "Factor":
         """Return a stored one."""
         kind = KINDS[row.type]
-        name = row.data.get("name", "") if kind is Kind.PASSKEY else NAMES[kind]
-        left = _left(row) if kind is Kind.RECOVERY_CODES else None
+        name = row.data.get("name", "") if kind is FactorKind.PASSKEY else NAMES[kind]
+        left = _left(row) if kind is FactorKind.RECOVERY_CODES else None
         alone = bool(row.data.get(ALONE))
         return cls(row.pk, kind, name, row.created_at, row.last_used_at, alone=alone, left=left)
 
@@ -65,10 +65,10 @@ class Factor:
 def factors_of(user: User) -> list[Factor]:
     """Return somebody's factors, the oldest first, recovery codes last."""
     rows = Authenticator.objects.filter(user=user.pk).order_by("pk")
-    return sorted(map(Factor.of, rows), key=lambda each: each.kind is Kind.RECOVERY_CODES)
+    return sorted(map(Factor.of, rows), key=lambda each: each.kind is FactorKind.RECOVERY_CODES)
 
 
-def factor_of(user: User, factor_id: int, kind: Kind | None = None) -> Authenticator:
+def factor_of(user: User, factor_id: int, kind: FactorKind | None = None) -> Authenticator:
     """Return one of somebody's apps and passkeys; raise `NotVisible` where they have none of this id, or kind."""
     rows = real().filter(user=user.pk, pk=factor_id) if factor_id < 2**63 else real().none()
     found: Authenticator | None = next(
@@ -115,5 +115,5 @@ def own_factor() -> Exists:
 def _left(row: Authenticator) -> int | None:
     try:
         return len(row.wrap().get_unused_codes())
-    except encryption.Unreadable:
+    except encryption.UnreadableSecret:
         return None

@@ -18,7 +18,7 @@ from rest_framework.exceptions import Throttled
 from chamber.authentication import bound_tries, too_many
 from chamber.factors import passkeys
 from chamber.factors.forms import CodeForm, PasskeySignInForm, PasskeyStepForm
-from chamber.factors.reading import Kind, factors_of
+from chamber.factors.reading import FactorKind, factors_of
 
 
 class _KnowsMethods:
@@ -56,8 +56,8 @@ class SecondStep(_KnowsMethods, AuthenticateView):
         return {
             "form": self.auth_form,
             "passkey_form": self.webauthn_form,
-            "has_codes": bool(kinds - {Kind.PASSKEY}),
-            "asked": passkeys.for_using(user) if Kind.PASSKEY in kinds else None,
+            "has_codes": bool(kinds - {FactorKind.PASSKEY}),
+            "asked": passkeys.for_using(user) if FactorKind.PASSKEY in kinds else None,
         }
 
     def form_invalid(self, form: BaseForm) -> HttpResponse:

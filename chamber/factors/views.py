@@ -16,7 +16,7 @@ from chamber.errors import Conflict, Refusal
 from chamber.factors import actions, passkeys
 from chamber.factors.actions import Added
 from chamber.factors.forms import AppForm, NameForm, PasskeyForm
-from chamber.factors.reading import Kind, factor_of, factors_of
+from chamber.factors.reading import FactorKind, factor_of, factors_of
 from chamber.http import page, posted_from
 from chamber.oidc.reading import comes_by_providers_only
 from chamber.people.notices import tell
@@ -33,9 +33,9 @@ def factors(request: HttpRequest) -> HttpResponse:
     """List one's own second factors."""
     found = factors_of(person(request))
     context = {
-        "apps": [each for each in found if each.kind is Kind.APP],
-        "passkeys": [each for each in found if each.kind is Kind.PASSKEY],
-        "codes": next((each for each in found if each.kind is Kind.RECOVERY_CODES), None),
+        "apps": [each for each in found if each.kind is FactorKind.APP],
+        "passkeys": [each for each in found if each.kind is FactorKind.PASSKEY],
+        "codes": next((each for each in found if each.kind is FactorKind.RECOVERY_CODES), None),
         "may_have_passkeys": passkeys.are_possible(),
     }
     return page(request, "factors/list.html", context)
@@ -45,7 +45,7 @@ def factors(request: HttpRequest) -> HttpResponse:
 def app(request: HttpRequest) -> HttpResponse:
     """Show the secret of a new authenticator app; a POST adds the app by a code that it shows."""
     user = person(request)
-    if any(each.kind is Kind.APP for each in factors_of(user)):
+    if any(each.kind is FactorKind.APP for each in factors_of(user)):
         raise Conflict("You have an authenticator app already: remove that one first.")
     form = AppForm(request.POST if request.method == "POST" else None)
     secret = _secret(request, fresh=request.method != "POST")
@@ -102,7 +102,7 @@ def codes(request: HttpRequest) -> HttpResponse:
 @require_POST
 def rename(request: HttpRequest, factor_id: int) -> HttpResponse:
     """Give a passkey another name."""
-    factor = factor_of(person(request), factor_id, Kind.PASSKEY)
+    factor = factor_of(person(request), factor_id, FactorKind.PASSKEY)
     form = NameForm(request.POST)
     if not form.is_valid():
         raise Refusal(" ".join(str(text) for texts in form.errors.values() for text in texts))

@@ -48,7 +48,7 @@ COUNTED_SECONDS = 30
 """How long other processes believe this one's count of open pages."""
 
 
-class Reader:
+class PageReader:
     """One open page, as the hub sees it. `alarms` are topics that concern the page's right to be open at all."""
 
     def __init__(self, owner: object, alarms: Collection[str] = ()) -> None:
@@ -93,7 +93,7 @@ class Reader:
 class Topic:
     """Who watches it, its latest version, and when its next round may begin (in the loop's time)."""
 
-    readers: set[Reader] = field(default_factory=set)
+    readers: set[PageReader] = field(default_factory=set)
     latest: int = live.UNKNOWN
     next_at: float = 0.0
     round: asyncio.TimerHandle | None = None
@@ -108,7 +108,7 @@ class Hub:
         self._topics: dict[str, Topic] = defaultdict(Topic)
         self._joined: set[str] = set()
         self._channel, self._open = "", asyncio.Event()
-        self._line: deque[Reader] = deque()
+        self._line: deque[PageReader] = deque()
         self._queued = asyncio.Event()
         self._joining = asyncio.Lock()
         self._deaf = False
@@ -122,14 +122,14 @@ class Hub:
         """How many pages are open."""
         return self.owners.total()
 
-    def enter(self, reader: Reader) -> None:
+    def enter(self, reader: PageReader) -> None:
         """Take in a page."""
         self.owners[reader.owner] += 1
         if not self._tasks:
             steps = (self._receive, self._pace, self._catch_up, self._watch_silence)
             self._tasks = [asyncio.create_task(_forever(step)) for step in steps]
 
-    async def leave(self, reader: Reader) -> None:
+    async def leave(self, reader: PageReader) -> None:
         """Forget a page; the last one takes the hub's tasks with it."""
         self.owners[reader.owner] -= 1
         self.owners += Counter()
@@ -145,7 +145,7 @@ class Hub:
             self._channel, self._joined = "", set()
             self._open.clear()
 
-    async def watch(self, reader: Reader, topics: Collection[str]) -> dict[str, int]:
+    async def watch(self, reader: PageReader, topics: Collection[str]) -> dict[str, int]:
         """Have the page hear these topics and no others; return their versions, without those not known now.
 
         Versions are read after the topics are joined: what changes later is heard, what changed before is in them.
@@ -240,13 +240,13 @@ class Hub:
 
 
 @dataclass(slots=True)
-class _Silence:
+class _LastTold:
     """What the pages of this process were last told; kept while none is open."""
 
     mark: str | None = None
 
 
-_silence = _Silence()
+_silence = _LastTold()
 
 
 @partial(database_sync_to_async, thread_sensitive=False)

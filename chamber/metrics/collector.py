@@ -14,14 +14,14 @@ from chamber.metrics import audit, history, mails, processes, requests, sign_ins
 logger = logging.getLogger(__name__)
 
 
-class Deployment(Collector):
+class DeploymentCollector(Collector):
     """Everything that is known of a deployment, from its database and its Redis, whichever process is asked."""
 
     def collect(self) -> Iterator[Metric]:
         """Return all families (16 queries); without the database, those that need none."""
         yield InfoMetricFamily("chamber_build", "The version that answers.", value={"version": __version__})
         try:
-            names, now = tables.Names.read(), timezone.now()
+            names, now = tables.LabelNames.read(), timezone.now()
             families = [*tables.read(names, now), *use.read(names, now), *history.read(names), *audit.read()]
         except DatabaseError as error:
             logger.warning("The database does not answer, /metrics goes without what it tells: %s", error)

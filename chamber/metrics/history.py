@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
 from chamber.metrics import totals
-from chamber.metrics.tables import Names
+from chamber.metrics.tables import LabelNames
 from chamber.models import Total
 from scheduling.cycle import totals as cycle_totals
 
 
-def read(names: Names) -> Iterator[Metric]:
+def read(names: LabelNames) -> Iterator[Metric]:
     """Return the families of the totals (1 query)."""
     rows: dict[str, list[tuple[dict[str, str], Total]]] = {}
     for row in Total.objects.order_by("name", "labels"):
@@ -56,7 +56,7 @@ def read(names: Names) -> Iterator[Metric]:
         yield CounterMetricFamily(name, text, value=sum(row.amount for _, row in rows.get(key, [])))
 
 
-def _preemptions(names: Names, rows: list[tuple[dict[str, str], Total]]) -> Iterator[Metric]:
+def _preemptions(names: LabelNames, rows: list[tuple[dict[str, str], Total]]) -> Iterator[Metric]:
     labels = ("rule", "level")
     count = CounterMetricFamily(
         "chamber_preemptions",

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from chamber.metrics.counts import Counts
 
 
-class Result(StrEnum):
+class MailResult(StrEnum):
     """What became of a mail."""
 
     SENT = "sent"
@@ -19,7 +19,7 @@ class Result(StrEnum):
 counts = Counts("mails")
 
 
-def count(result: Result) -> None:
+def count(result: MailResult) -> None:
     """Count a mail."""
     counts.grow({(result.value,): 1})
 
@@ -34,6 +34,6 @@ def read() -> Iterator[Metric]:
     )
     found = counts.read()
     if found is not None:
-        for result in Result:
+        for result in MailResult:
             mails.add_metric((result.value,), found.get((result.value,), 0))
     yield mails

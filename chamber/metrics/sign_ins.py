@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from chamber.metrics.counts import Counts
 
 
-class By(StrEnum):
+class RefusedBy(StrEnum):
     """What was not taken."""
 
     PASSWORD = "password"  # noqa: S105 - a word
@@ -20,7 +20,7 @@ class By(StrEnum):
 counts = Counts("sign-ins")
 
 
-def refused(by: By) -> None:
+def refused(by: RefusedBy) -> None:
     """Count a sign-in that came to nothing."""
     counts.grow({(by.value,): 1})
 
@@ -35,6 +35,6 @@ def read() -> Iterator[Metric]:
     )
     found = counts.read()
     if found is not None:
-        for each in By:
+        for each in RefusedBy:
             family.add_metric((each.value,), found.get((each.value,), 0))
     yield family

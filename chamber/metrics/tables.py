@@ -18,7 +18,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.samples import Sample
 
-from agentlink.models import Cluster, Device, Slicing
+from agentlink.models import Cluster, Device, DeviceSlicing
 from agentlink.models.node import CUT, OUT_OF_SERVICE, UNAVAILABLE_MILLI, WHOLE_DEVICE_MILLI
 from chamber import marks
 from chamber.metrics import storage
@@ -32,7 +32,7 @@ from workloads.models.workload import OPEN
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class LabelNames:
     """What ids are called in labels, by their 32 hexadecimal digits; archived teams too, since totals keep their ids.
 
     `ways` holds the ids from the root down to each team, its own last.
@@ -43,7 +43,7 @@ class Names:
     pools: Mapping[str, str]
 
     @classmethod
-    def read(cls) -> "Names":
+    def read(cls) -> "LabelNames":
         """Return the names as they are now (2 queries)."""
         rows = [
             (slug, path.strip("/").split("/"))
@@ -57,7 +57,7 @@ class Names:
         return self.teams.get(_hex(key), key)
 
 
-def read(names: Names, now: datetime) -> Iterator[Metric]:
+def read(names: LabelNames, now: datetime) -> Iterator[Metric]:
     """Return every family but the totals' (9 queries)."""
     plan = _last_plan()
     yield from _teams(names, plan)
@@ -92,7 +92,7 @@ TEAM_FAMILIES = {
 }
 
 
-def _teams(names: Names, plan: _LastPlan) -> Iterator[Metric]:
+def _teams(names: LabelNames, plan: _LastPlan) -> Iterator[Metric]:
     """Return the teams' families, with those that are guaranteed, hold or want anything in a pool."""
     families = {
         key: GaugeMetricFamily(f"chamber_team_{key}_gpus", text, labels=("team", "pool"))
@@ -138,7 +138,7 @@ class _Use:
 NOTHING = _Use()
 
 
-def _uses(names: Names) -> dict[tuple[str, str], _Use]:
+def _uses(names: LabelNames) -> dict[tuple[str, str], _Use]:
     """Return what teams hold, by (team, pool) (1 query)."""
     levels: dict[int, dict[tuple[str, str], _Use]] = defaultdict(lambda: defaultdict(_Use))
     for pool, team, charged, milli in holdings():
@@ -158,7 +158,7 @@ def _uses(names: Names) -> dict[tuple[str, str], _Use]:
     return {key: use for level in levels.values() for key, use in level.items()}
 
 
-def _pools(names: Names, plan: _LastPlan) -> Iterator[Metric]:
+def _pools(names: LabelNames, plan: _LastPlan) -> Iterator[Metric]:
     """Return the pools' families: devices as the tables have them, fragmentation as the last cycle found it."""
     labels = ("pool",)
     total = GaugeMetricFamily(
@@ -242,12 +242,12 @@ def _devices() -> dict[str, _Devices]:
         its.capacity_milli += capacity
         its.allocated_milli += allocated
         its.unavailable_milli += gone
-        if slicing == Slicing.WHOLE:
+        if slicing == DeviceSlicing.WHOLE:
             its.whole += devices
         else:
             count, milli = its.slices.get(gpu_type, (0, 0))
             its.slices[gpu_type] = (count + devices, milli + capacity)
-    whole = present.filter(~OUT_OF_SERVICE, allocated_milli=0, occupied_milli=0, slicing=Slicing.WHOLE)
+    whole = present.filter(~OUT_OF_SERVICE, allocated_milli=0, occupied_milli=0, slicing=DeviceSlicing.WHOLE)
     # Counted by node, and each count that there is told once.
     blocks = whole.values("node__pool", "node").annotate(block=Count("id")).values_list("node__pool", "block")
     for pool, block in blocks.distinct():

@@ -14,7 +14,7 @@ from django.db.models import Count
 from django.utils import timezone
 
 from chamber.models import Mark, Total
-from scheduling.cycle.totals import Sum, Tally
+from scheduling.cycle.totals import CycleTally, Sum
 from scheduling.models import Cycle
 from workloads.models import Attempt, EndReason
 
@@ -61,7 +61,7 @@ def _add_some() -> int:
     cycles = list(new.values_list(*FIELDS)[:AT_ONCE])
     if not cycles:
         return 0
-    found = Tally()
+    found = CycleTally()
     stored: list[dict[str, Any]] = []
     for _, took_ms, decisions, left_out, tally, error in cycles:
         if error is not None:

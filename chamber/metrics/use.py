@@ -8,11 +8,11 @@ from django.db.models import Count, Sum
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from agentlink.models.node import WHOLE_DEVICE_MILLI
-from chamber.metrics.tables import Names
+from chamber.metrics.tables import LabelNames
 from workloads.models import Workload
 
 
-def read(names: Names, now: datetime) -> Iterator[Metric]:
+def read(names: LabelNames, now: datetime) -> Iterator[Metric]:
     """Return the families of idle GPUs (1 query); teams and pools without any have no sample."""
     gpus = GaugeMetricFamily(
         "chamber_team_idle_gpus",

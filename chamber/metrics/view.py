@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from chamber.metrics.collector import Deployment
+from chamber.metrics.collector import DeploymentCollector
 from chamber.serving.proxies import FORWARDED
 
 
@@ -25,7 +25,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     if not settings.METRICS_TOKEN and not _is_near(request):
         sentence = "Without CHAMBER_METRICS_TOKEN, only programs on the server's own machine may read this.\n"
         return HttpResponse(sentence, status=403, content_type="text/plain")
-    return HttpResponse(generate_latest(Deployment()), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return HttpResponse(generate_latest(DeploymentCollector()), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _has_token(request: HttpRequest) -> bool:

@@ -16,7 +16,7 @@ from chamber.errors import Refusal
 from chamber.oidc import again, sync
 from chamber.oidc.admission import admit
 from chamber.oidc.asking import BoundedSession
-from chamber.oidc.protocol import Answer, app_of
+from chamber.oidc.protocol import ProviderAnswer, app_of
 from chamber.oidc.providers import providers
 from teams.actors import Via
 
@@ -55,7 +55,7 @@ class Providers(DefaultSocialAccountAdapter):
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
         """Find out whose account it is; stop where nobody is let in, and where only the person was to be shown."""
-        answer: Answer = sociallogin.answer
+        answer: ProviderAnswer = sociallogin.answer
         try:
             if again.is_asked(sociallogin.state):
                 raise ImmediateHttpResponse(again.shown(request, sociallogin))

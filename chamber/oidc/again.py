@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from chamber import sign_in_trail
 from chamber.errors import Refusal
-from chamber.oidc.protocol import Answer
+from chamber.oidc.protocol import ProviderAnswer
 from chamber.reauthentication import confirm, release
 from chamber.views_again import go_on
 
@@ -35,7 +35,7 @@ def is_asked(state: Mapping[str, Any]) -> bool:
 
 def shown(request: HttpRequest, login: SocialLogin) -> HttpResponse:
     """Go on with the request that was held; refuse where it is somebody else, or no fresh sign-in."""
-    answer: Answer = login.answer
+    answer: ProviderAnswer = login.answer
     data, at = login.state["data"], answer.claims.authenticated_at
     own = SocialAccount.objects.filter(
         provider=answer.provider.id, uid=answer.claims.key, user=request.user.pk

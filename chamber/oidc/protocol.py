@@ -25,7 +25,7 @@ PKCE = {"oauth_pkce_enabled": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProviderAnswer:
     """What a provider gave at the end of the flow."""
 
     provider: Provider
@@ -37,7 +37,7 @@ class Answer:
 class ProviderLogin(SocialLogin):
     """A sign-in whose account `chamber.oidc.admission` finds, and not allauth."""
 
-    answer: Answer
+    answer: ProviderAnswer
 
     def lookup(self) -> None:
         """Look for nobody."""
@@ -97,7 +97,7 @@ class Flow(OpenIDConnectOAuth2Adapter):
         except (WrongToken, ProviderFailed) as error:
             raise OAuth2Error(str(error)) from error
         login: ProviderLogin = self.get_provider().sociallogin_from_response(request, {"claims": claims})
-        login.answer = Answer(
+        login.answer = ProviderAnswer(
             provider, claims, response["id_token"], str(response.get("refresh_token") or "")
         )
         return login

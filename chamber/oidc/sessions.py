@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from chamber import encryption, sessions
 from chamber.models import User
 from chamber.oidc.claims import CLOCKS_APART_SECONDS, Claims, WrongToken, judged_logout
-from chamber.oidc.protocol import Answer
+from chamber.oidc.protocol import ProviderAnswer
 from chamber.oidc.providers import Provider, by_id
 from chamber.remembered import safely
 from teams import audit
@@ -33,7 +33,7 @@ class Begun:
 def keep(request: HttpRequest, login: SocialLogin | None) -> None:
     """Note in the session by which provider somebody signs in; that it is by none, where it is."""
     request.session.pop(KEPT, None)
-    answer: Answer | None = getattr(login, "answer", None)
+    answer: ProviderAnswer | None = getattr(login, "answer", None)
     if answer is not None:
         request.session[KEPT] = {
             "provider": answer.provider.id,
@@ -62,7 +62,7 @@ def of(request: HttpRequest) -> Begun | None:
     found = by_id([str(kept.get("provider", ""))])
     try:
         return Begun(next(iter(found.values())), encryption.decrypt(kept["id_token"])) if found else None
-    except encryption.Unreadable:
+    except encryption.UnreadableSecret:
         return None
 
 

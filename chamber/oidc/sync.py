@@ -15,7 +15,7 @@ from chamber.logs import Seldom
 from chamber.oidc.admission import NotLetIn, admit, put_out
 from chamber.oidc.asking import ProviderFailed, discovery_of, refreshed
 from chamber.oidc.claims import Claims, WrongToken, judged, merged
-from chamber.oidc.protocol import Answer, userinfo
+from chamber.oidc.protocol import ProviderAnswer, userinfo
 from chamber.oidc.providers import Provider, by_id, providers
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ TRIES_AGAIN = timedelta(minutes=5)
 _told = Seldom(every_seconds=300)
 
 
-def keep(answer: Answer) -> None:
+def keep(answer: ProviderAnswer) -> None:
     """Keep the refresh token of a sign-in, where its provider is asked again; forget the one before in any case."""
     account = SocialAccount.objects.filter(provider=answer.provider.id, uid=answer.claims.key).first()
     if account is None:
@@ -74,7 +74,7 @@ def _look(provider: Provider, token: SocialToken) -> None:
         admit(provider, _claims(provider, token.account, tokens))
     except NotLetIn:
         token.delete()
-    except (ProviderFailed, WrongToken, encryption.Unreadable) as error:
+    except (ProviderFailed, WrongToken, encryption.UnreadableSecret) as error:
         if _told.due():
             logger.warning("Groups of %s at %s are not known anew: %s", user.username, provider.id, error)
     else:

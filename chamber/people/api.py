@@ -19,7 +19,7 @@ from chamber.people import actions, reading
 from chamber.people.actions import Made
 from chamber.people.leaving import Leaving
 from chamber.people.mail import bound, deliver, tell_old_address
-from chamber.people.reading import State
+from chamber.people.reading import PersonState
 from chamber.rest import NewestFirst, flag_of, short_of
 from teams.actions.members import find_person
 from teams.api.requests import actor, one_page, person, team_for, values_of
@@ -42,7 +42,7 @@ class PersonShape(serializers.Serializer[Any]):
     username = serializers.CharField()
     name = serializers.CharField()
     email = serializers.CharField()
-    state = serializers.ChoiceField(choices=[each.value for each in State])
+    state = serializers.ChoiceField(choices=[each.value for each in PersonState])
     created_at = serializers.DateTimeField()
     last_sign_in = serializers.DateTimeField(allow_null=True)
     second_factor = serializers.BooleanField(
@@ -135,7 +135,7 @@ class SessionShape(serializers.Serializer[Any]):
     last_seen_at = serializers.DateTimeField()
 
 
-def _body(shown: reading.Shown) -> dict[str, Any]:
+def _body(shown: reading.ShownPerson) -> dict[str, Any]:
     user, link = shown.user, shown.link
     roles = [
         {
@@ -158,7 +158,7 @@ def _body(shown: reading.Shown) -> dict[str, Any]:
     }
 
 
-def _shape(shown: reading.Shown) -> Any:
+def _shape(shown: reading.ShownPerson) -> Any:
     return PersonShape(_body(shown)).data
 
 
@@ -205,7 +205,7 @@ class People(GenericAPIView[User]):
         responses=PersonShape(many=True),
         parameters=[
             in_query("search", "Stands in a name or the address."),
-            in_query("state", "How the account stands.", enum=[each.value for each in State]),
+            in_query("state", "How the account stands.", enum=[each.value for each in PersonState]),
             in_query("second_factor", "Who has one, or lacks one; organisation admins ask.", type="boolean"),
         ],
     )

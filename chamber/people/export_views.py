@@ -12,7 +12,7 @@ from chamber import limits
 from chamber.models import User
 from chamber.people import reading
 from chamber.people.export import begin_export
-from chamber.standing import Standing
+from chamber.standing import StreamStanding
 from teams.actors import Actor
 from teams.api import requests as api
 from teams.permissions import Permission, may_anywhere
@@ -24,7 +24,7 @@ from teams.views.requests import actor, person
 def export_own(request: HttpRequest) -> HttpResponseBase:
     """Send what is kept about oneself."""
     reader = person(request)
-    return _sent(request, reader, reader, by=actor(request), standing=Standing.of(request))
+    return _sent(request, reader, reader, by=actor(request), standing=StreamStanding.of(request))
 
 
 @require_POST
@@ -32,7 +32,7 @@ def export(request: HttpRequest, username: str) -> HttpResponseBase:
     """Send what is kept about somebody, to an organisation admin."""
     reader = person(request)
     user = reading.person_for(reader, username).user
-    return _sent(request, reader, user, by=actor(request), standing=Standing.of(request))
+    return _sent(request, reader, user, by=actor(request), standing=StreamStanding.of(request))
 
 
 class PersonExportDoor(APIView):
@@ -45,11 +45,13 @@ class PersonExportDoor(APIView):
         """
         reader = api.person(request)
         user = reader if username == reader.username else reading.person_for(reader, username).user
-        return _sent(request._request, reader, user, by=api.actor(request), standing=Standing.of(request))
+        return _sent(
+            request._request, reader, user, by=api.actor(request), standing=StreamStanding.of(request)
+        )
 
 
 def _sent(
-    request: HttpRequest, reader: User, user: User, *, by: Actor, standing: Standing
+    request: HttpRequest, reader: User, user: User, *, by: Actor, standing: StreamStanding
 ) -> HttpResponseBase:
     def sees(reader: User) -> bool:
         return reader.pk == user.pk or may_anywhere(reader, Permission.MANAGE_PEOPLE)

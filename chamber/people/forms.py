@@ -8,9 +8,9 @@ from django import forms
 from chamber.forms import Form
 from chamber.people.actions import LONGEST_NAME
 from chamber.people.leaving import Leaving
-from chamber.people.reading import State
+from chamber.people.reading import PersonState
 
-STATE_NAMES = {State.ACTIVE: "Active", State.INVITED: "Invited", State.DISABLED: "Disabled"}
+STATE_NAMES = {PersonState.ACTIVE: "Active", PersonState.INVITED: "Invited", PersonState.DISABLED: "Disabled"}
 
 
 class InviteForm(Form):

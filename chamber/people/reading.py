@@ -23,7 +23,7 @@ UNUSABLE = "!"
 """With this a password begins that nobody can type."""
 
 
-class State(StrEnum):
+class PersonState(StrEnum):
     """Where somebody stands; in the order of `choose`."""
 
     ACTIVE = "active"
@@ -33,14 +33,14 @@ class State(StrEnum):
 
 NEVER_IN = Q(password__startswith=UNUSABLE, last_login=None)
 STATES = {
-    State.ACTIVE: Q(is_active=True) & ~NEVER_IN,
-    State.INVITED: Q(is_active=True) & NEVER_IN,
-    State.DISABLED: Q(is_active=False),
+    PersonState.ACTIVE: Q(is_active=True) & ~NEVER_IN,
+    PersonState.INVITED: Q(is_active=True) & NEVER_IN,
+    PersonState.DISABLED: Q(is_active=False),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPerson:
     """A person with their roles on teams that the reader may see, the link that is open for them, and whether they have
     a second factor, which who manages accounts sees.
     """
@@ -51,11 +51,11 @@ class Shown:
     has_factor: bool | None
 
     @property
-    def state(self) -> State:
+    def state(self) -> PersonState:
         """Whether they can sign in: disabled; invited, who never did; active."""
         if not self.user.is_active:
-            return State.DISABLED
-        return State.INVITED if is_invited(self.user) else State.ACTIVE
+            return PersonState.DISABLED
+        return PersonState.INVITED if is_invited(self.user) else PersonState.ACTIVE
 
     @property
     def expired_at(self) -> datetime | None:
@@ -99,7 +99,7 @@ def people_for(reader: User) -> QuerySet[User]:
     )
 
 
-def person_for(reader: User, username: str) -> Shown:
+def person_for(reader: User, username: str) -> ShownPerson:
     """Return one person; raise `NotVisible` where there is none of this name for the reader."""
     found = shown(people_for(reader).filter(username=username.replace("\x00", "")), reader)
     if not found:
@@ -114,8 +114,8 @@ def matching(
 
     Refuses a state that there is not.
     """
-    if state and state not in set(State):
-        raise Refusal(not_among("state", state, [each.value for each in State]), field="state")
+    if state and state not in set(PersonState):
+        raise Refusal(not_among("state", state, [each.value for each in PersonState]), field="state")
     for word in text.replace("\x00", "").split()[:5]:
         rows = rows.filter(
             Q(username__icontains=word)
@@ -125,10 +125,10 @@ def matching(
         )
     if factor is not None:
         rows = rows.filter(own_factor()) if factor else lack_factor(rows)
-    return rows.filter(STATES[State(state)]) if state else rows
+    return rows.filter(STATES[PersonState(state)]) if state else rows
 
 
-def shown(rows: Iterable[User], reader: User) -> list[Shown]:
+def shown(rows: Iterable[User], reader: User) -> list[ShownPerson]:
     """Return people with what is told of them (at most five queries, however many)."""
     found = list(rows)
     ids = [user.pk for user in found]
@@ -149,7 +149,7 @@ def shown(rows: Iterable[User], reader: User) -> list[Shown]:
     links = {link.user_id: link for link in AccountLink.objects.filter(user__in=ids, used_at=None)}
     factors = with_factor(ids) if may_anywhere(reader, Permission.MANAGE_PEOPLE) else None
     return [
-        Shown(
+        ShownPerson(
             user, tuple(roles[user.pk]), links.get(user.pk), None if factors is None else user.pk in factors
         )
         for user in found

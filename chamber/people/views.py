@@ -260,7 +260,7 @@ def _gone(request: HttpRequest, refusal: Refusal) -> HttpResponse:
     return page(request, "people/link.html", {"gone": refusal}, status=410)
 
 
-def _person_page(request: HttpRequest, shown: reading.Shown, **more: Any) -> HttpResponse:
+def _person_page(request: HttpRequest, shown: reading.ShownPerson, **more: Any) -> HttpResponse:
     powers = _powers(request)
     if powers["may_manage"]:
         more["sessions"] = sessions.of(shown.user)

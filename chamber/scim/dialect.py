@@ -36,7 +36,7 @@ def _operations(operation: Any) -> list[Any]:
     return [operation]
 
 
-class Service(ScimService):
+class ScimDialect(ScimService):
     """The protocol, with what Entra ID expects of it besides."""
 
     def apply_patch(

@@ -35,7 +35,7 @@ from scim2_server.responses import ScimResponse
 from chamber.authentication import bound_tries
 from chamber.errors import Refusal
 from chamber.oidc.providers import Provider, providers
-from chamber.scim.dialect import Service, spoken
+from chamber.scim.dialect import ScimDialect, spoken
 from chamber.scim.directory import PEOPLE, Directory
 from chamber.scim.reading import address_of
 
@@ -47,7 +47,7 @@ SCIM_TYPES = {409: "uniqueness", 422: "invalidValue", 400: "invalidValue"}
 """Of what is refused by a rule of ours, by its status."""
 
 
-def _service() -> Service:
+def _service() -> ScimDialect:
     config = ServiceProviderConfig(
         patch=Patch(supported=True),
         bulk=Bulk(supported=False, max_operations=0, max_payload_size=0),
@@ -65,7 +65,7 @@ def _service() -> Service:
         ],
     )
     kinds = [ResourceType.from_resource(PEOPLE), ResourceType.from_resource(Group)]
-    return Service(ScimProvider([Person, EnterpriseUser, Group], kinds, config=config))
+    return ScimDialect(ScimProvider([Person, EnterpriseUser, Group], kinds, config=config))
 
 
 SERVICE = _service()

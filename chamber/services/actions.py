@@ -16,7 +16,7 @@ from chamber.errors import Conflict, NotAllowed, Refusal, refusal_of
 from chamber.models import BearerToken, ServiceAccount, ServiceToken, User
 from chamber.people.leaving import SETTLED, Leaving, settle
 from chamber.services.reading import may_manage, valid_tokens
-from chamber.tokens import Wanted, refuse_too_many
+from chamber.tokens import TokenRequest, refuse_too_many
 from teams import actions, audit
 from teams.actions.members import SERVICE
 from teams.actors import Actor
@@ -187,7 +187,7 @@ def enable_service(*, by: Actor, account: ServiceAccount) -> ServiceAccount:
 
 
 def make_token(
-    *, by: Actor, account: ServiceAccount, wanted: Wanted, made_with: BearerToken | None = None
+    *, by: Actor, account: ServiceAccount, wanted: TokenRequest, made_with: BearerToken | None = None
 ) -> tuple[ServiceToken, str]:
     """Store a new token of it and return it with its secret, which nobody can read again."""
     wanted.refuse_wrong()
@@ -228,7 +228,10 @@ def rotate_token(
             raise Conflict(f"{token.name} was revoked, or has expired: make a new token.")
         days = max(1, round((old.expires_at - old.created_at) / timedelta(days=1)))
         made, secret = make_token(
-            by=by, account=account, wanted=Wanted(old.name, old.scope, days, old.team), made_with=made_with
+            by=by,
+            account=account,
+            wanted=TokenRequest(old.name, old.scope, days, old.team),
+            made_with=made_with,
         )
         ends = min(old.expires_at, now + timedelta(minutes=overlap_minutes))
         ServiceToken.objects.filter(pk=old.pk).update(expires_at=ends)

@@ -15,8 +15,8 @@ from chamber.models import BearerToken, Scope, ServiceAccount, ServiceToken
 from chamber.people.leaving import Leaving
 from chamber.rest import NewestFirst
 from chamber.services import actions, reading
-from chamber.services.reading import State
-from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, Wanted
+from chamber.services.reading import AccountState
+from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, TokenRequest
 from teams.actions.members import find_person
 from teams.api.requests import actor, one_page, person, team_for, values_of
 from teams.api.shapes import StrictSerializer
@@ -74,7 +74,7 @@ class ServiceShape(serializers.Serializer[Any]):
     username = serializers.CharField(help_text="As its workloads and the audit trail name it.")
     description = serializers.CharField()
     team = serializers.SlugField(help_text="The team that owns it.")
-    state = serializers.ChoiceField(choices=[each.value for each in State])
+    state = serializers.ChoiceField(choices=[each.value for each in AccountState])
     created_at = serializers.DateTimeField()
     roles = ServiceRoleShape(many=True)
     tokens = serializers.IntegerField(help_text="Valid ones.")
@@ -158,7 +158,7 @@ class RotateShape(StrictSerializer):
     )
 
 
-def _shape(shown: reading.Shown) -> Any:
+def _shape(shown: reading.ShownAccount) -> Any:
     account, last = shown.account, shown.last_used
     body = {
         "name": account.name,
@@ -290,7 +290,7 @@ class ServiceTokens(APIView):
         """Make one and return its secret, this once; it expires with the token it is made with at the latest."""
         shown, values = reading.service_for(person(request), name), values_of(request, NewServiceTokenShape)
         team = team_for(request, values["team"], field="team") if values["team"] else None
-        wanted = Wanted(values["name"], Scope(values["scope"]), values["expires_in_days"], team)
+        wanted = TokenRequest(values["name"], Scope(values["scope"]), values["expires_in_days"], team)
         made = actions.make_token(
             by=actor(request), account=shown.account, wanted=wanted, made_with=_made_with(request)
         )

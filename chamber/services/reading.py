@@ -16,7 +16,7 @@ from teams.models import Binding, Team
 from teams.permissions import Permission, may, may_anywhere, paths_where
 
 
-class State(StrEnum):
+class AccountState(StrEnum):
     """Whether its tokens let anybody in, and why not."""
 
     ACTIVE = "active"
@@ -30,11 +30,15 @@ LIMIT_NAMES = {
     "open_workloads": "Open workloads",
     "streams": "Open streams",
 }
-STATE_NAMES = {State.ACTIVE: "Active", State.DISABLED: "Disabled", State.TEAM_ARCHIVED: "Team archived"}
+STATE_NAMES = {
+    AccountState.ACTIVE: "Active",
+    AccountState.DISABLED: "Disabled",
+    AccountState.TEAM_ARCHIVED: "Team archived",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownAccount:
     """A service account with its roles on teams that the reader may see, and its tokens that are not revoked."""
 
     account: ServiceAccount
@@ -42,11 +46,11 @@ class Shown:
     tokens: tuple[ServiceToken, ...]
 
     @property
-    def state(self) -> State:
+    def state(self) -> AccountState:
         """Whether its tokens let anybody in."""
         if not self.account.user.is_active:
-            return State.DISABLED
-        return State.TEAM_ARCHIVED if self.account.team.is_archived else State.ACTIVE
+            return AccountState.DISABLED
+        return AccountState.TEAM_ARCHIVED if self.account.team.is_archived else AccountState.ACTIVE
 
     @property
     def state_name(self) -> str:
@@ -91,7 +95,7 @@ def services_for(reader: User) -> QuerySet[ServiceAccount]:
     return ServiceAccount.objects.filter(below).select_related("user", "team", "made_by").order_by("name")
 
 
-def service_for(reader: User, name: str) -> Shown:
+def service_for(reader: User, name: str) -> ShownAccount:
     """Return one; raise `NotVisible` where there is none of this name for the reader."""
     found = shown(services_for(reader).filter(name=name.replace("\x00", "")), reader)
     if not found:
@@ -107,7 +111,7 @@ def token_for(account: ServiceAccount, token_id: UUID) -> ServiceToken:
     return found
 
 
-def shown(rows: Iterable[ServiceAccount], reader: User) -> list[Shown]:
+def shown(rows: Iterable[ServiceAccount], reader: User) -> list[ShownAccount]:
     """Return service accounts with what is told of them (three queries, however many)."""
     found = list(rows)
     seen = Team.objects.visible_to(reader).order_by().values("pk")
@@ -118,7 +122,7 @@ def shown(rows: Iterable[ServiceAccount], reader: User) -> list[Shown]:
     tokens: dict[UUID, list[ServiceToken]] = defaultdict(list)
     for token in valid_tokens(found).select_related("team", "made_by").order_by("-created_at"):
         tokens[token.account_id].append(token)
-    return [Shown(each, tuple(roles[each.user_id]), tuple(tokens[each.pk])) for each in found]
+    return [ShownAccount(each, tuple(roles[each.user_id]), tuple(tokens[each.pk])) for each in found]
 
 
 def valid_tokens(accounts: Iterable[ServiceAccount]) -> QuerySet[ServiceToken]:

@@ -23,7 +23,7 @@ from chamber.services.forms import (
     ServiceForm,
     ServiceTokenForm,
 )
-from chamber.tokens import Wanted
+from chamber.tokens import TokenRequest
 from chamber.words import count
 from teams.forms import show_refusal
 from teams.models import Role, Team
@@ -36,7 +36,7 @@ PAGE_ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeToken:
     """A token that was just made, shown this once."""
 
     token: ServiceToken
@@ -95,7 +95,7 @@ def make_token(request: HttpRequest, name: str) -> HttpResponse:
         values = form.cleaned_data
         try:
             team = team_for(request, values["team"]) if values["team"] else None
-            wanted = Wanted(values["name"], Scope(values["scope"]), values["expires_in_days"], team)
+            wanted = TokenRequest(values["name"], Scope(values["scope"]), values["expires_in_days"], team)
             made = actions.make_token(by=actor(request), account=shown.account, wanted=wanted)
         except Refusal as refusal:
             show_refusal(form, refusal)
@@ -180,7 +180,7 @@ def enable(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _service_page(
-    request: HttpRequest, shown: reading.Shown, *, made: Made | None = None, **forms: Any
+    request: HttpRequest, shown: reading.ShownAccount, *, made: MadeToken | None = None, **forms: Any
 ) -> HttpResponse:
     account = shown.account
     manages = reading.may_manage(person(request), account)
@@ -212,7 +212,7 @@ def _service_page(
 
 def _with_secret(request: HttpRequest, name: str, token: ServiceToken, secret: str) -> HttpResponse:
     shown = reading.service_for(person(request), name)
-    return _service_page(request, shown, made=Made(token, secret))
+    return _service_page(request, shown, made=MadeToken(token, secret))
 
 
 def _new_form(request: HttpRequest) -> NewServiceForm | None:

@@ -20,7 +20,7 @@ LATE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ServerTrouble:
     """A way in which a server cannot be used: what is said when it begins, while it lasts and once it is over."""
 
     begun: str
@@ -28,9 +28,9 @@ class Trouble:
     over: str
 
 
-AWAY = Trouble("is away", "is still away", "is back")
-SIGN_IN = Trouble("refuses the sign-in", "still refuses the sign-in", "accepts the sign-in again")
-FULL = Trouble(
+AWAY = ServerTrouble("is away", "is still away", "is back")
+SIGN_IN = ServerTrouble("refuses the sign-in", "still refuses the sign-in", "accepts the sign-in again")
+FULL = ServerTrouble(
     "accepts no more connections", "still accepts no more connections", "accepts connections again"
 )
 ANSWERS = (
@@ -66,7 +66,7 @@ class Absence:
         self._probe = probe
         self._lock = threading.Lock()
         self._watching = False
-        self._trouble: Trouble | None = None
+        self._trouble: ServerTrouble | None = None
         self._back_at = -LATE_SECONDS
         self._held: logging.LogRecord | None = None
 
@@ -134,7 +134,7 @@ class Absence:
         return None
 
 
-def trouble_of(error: str) -> Trouble:
+def trouble_of(error: str) -> ServerTrouble:
     """Return what this answer of a server means; that it is away, where it says nothing of itself."""
     return next((trouble for trouble, said in ANSWERS if re.search(said, error, re.IGNORECASE)), AWAY)
 

@@ -25,7 +25,7 @@ def waits_long(path: str) -> bool:
     )
 
 
-class Leaving:
+class LeavingApplication:
     """An ASGI application around another; after `leave()` nobody is kept waiting.
 
     A long poll that has not been answered gets an empty list, which is what it gets when nothing is new; a stream that
@@ -45,10 +45,10 @@ class Leaving:
         if scope["type"] != "http" or not waits_long(scope["path"]):
             await self._application(scope, receive, send)
             return
-        await _Held(self._application, scope, receive, send).run(self._gone)
+        await _LongRequest(self._application, scope, receive, send).run(self._gone)
 
 
-class _Held:
+class _LongRequest:
     """One request that may wait for long."""
 
     def __init__(self, application: Application, scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,7 +16,7 @@ from django.conf import settings
 
 from chamber.serving.bounds import Bounded
 from chamber.serving.grace import Grace
-from chamber.serving.leaving import Leaving
+from chamber.serving.leaving import LeavingApplication
 from chamber.serving.pulse import Pulse
 
 logger = logging.getLogger(__name__)
@@ -47,8 +47,8 @@ async def _serve(listener: socket.socket, *, grace_seconds: int) -> None:
     from chamber.asgi import application
 
     live.bind(asyncio.get_running_loop())
-    leaving = Leaving(Bounded(application))
-    server = _Server(leaving, grace_seconds=grace_seconds)
+    leaving = LeavingApplication(Bounded(application))
+    server = _LiveServer(leaving, grace_seconds=grace_seconds)
     timer = None if settings.REDIS else embedded.Timer()
     embedded.install(timer)
     duties = asyncio.create_task(timer.run()) if timer else None
@@ -62,10 +62,10 @@ async def _serve(listener: socket.socket, *, grace_seconds: int) -> None:
         live.bind(None)
 
 
-class _Server(uvicorn.Server):
+class _LiveServer(uvicorn.Server):
     """Uvicorn that tells long waits to end when it stops, and ends with status 0."""
 
-    def __init__(self, leaving: Leaving, *, grace_seconds: int) -> None:
+    def __init__(self, leaving: LeavingApplication, *, grace_seconds: int) -> None:
         super().__init__(
             uvicorn.Config(
                 leaving,

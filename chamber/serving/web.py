@@ -53,7 +53,7 @@ class _Application(BaseApplication):
             # Gunicorn takes the socket over, and closes it.
             "bind": [f"fd://{listener.detach()}"],
             "workers": workers,
-            "worker_class": _Worker,
+            "worker_class": _ThreadWorker,
             "threads": THREADS,
             "worker_connections": 1000,
             "timeout": 60,
@@ -100,7 +100,7 @@ class _Log(Logger):
         self.error_log.setLevel(logging.WARNING)
 
 
-class _Worker(ThreadWorker):
+class _ThreadWorker(ThreadWorker):
     """Gunicorn's worker with threads. A connection on which nothing was sent yet has none of them, and new connections
     are refused while it finishes the ones it has.
     """

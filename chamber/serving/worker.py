@@ -28,7 +28,7 @@ def run(*, queue: str, concurrency: int, grace_seconds: int) -> int:
     """Work until a signal; return the exit status. What is under way is finished first, within the grace."""
     warnings.simplefilter("ignore", SecurityWarning)  # about a user whom the container does not have
     stores.name_connections(app, stores.worker_name(queue))
-    worker = _Worker(
+    worker = _CeleryWorker(
         app=app,
         hostname=f"{queue}@%h",
         queues=[QUEUES[queue]],
@@ -50,7 +50,7 @@ def run(*, queue: str, concurrency: int, grace_seconds: int) -> int:
     return int(worker.exitcode or 0)
 
 
-class _Worker(Worker):
+class _CeleryWorker(Worker):
     """Celery's worker with our way to stop."""
 
     def __init__(self, *, grace_seconds: int, **options: Any) -> None:

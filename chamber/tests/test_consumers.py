@@ -231,7 +231,7 @@ async def test_a_thousand_pages_join_a_topic_once_and_are_told_within_seconds(ad
 
     here._layer.group_add = counted
     try:
-        readers = [hub.Reader(number) for number in range(1000)]
+        readers = [hub.PageReader(number) for number in range(1000)]
         for reader in readers:
             here.enter(reader)
             await here.watch(reader, {"overview"})

@@ -138,7 +138,7 @@ def test_outside_of_the_demo_there_is_no_page_and_nothing_is_kept(olga: Client, 
 @pytest.mark.parametrize(
     ("given", "backend"),
     [
-        ({"CHAMBER_DEMO": "1"}, "chamber.demo.mails.Backend True"),
+        ({"CHAMBER_DEMO": "1"}, "chamber.demo.mails.KeptMailBackend True"),
         ({}, "django.core.mail.backends.dummy.EmailBackend False"),
         (
             {"CHAMBER_DEMO": "1", "CHAMBER_MAIL_URL": "smtp://mail"},

@@ -29,7 +29,7 @@ def test_keys_are_changed_one_after_the_other(settings: Settings) -> None:
     after = encryption.encrypt(encryption.decrypt(before))
     settings.ENCRYPTION_KEYS = [NEW]
     assert encryption.decrypt(after) == "secret"
-    with pytest.raises(encryption.Unreadable):
+    with pytest.raises(encryption.UnreadableSecret):
         encryption.decrypt(before)
 
 
@@ -44,7 +44,7 @@ def test_without_keys_of_its_own_the_secret_key_encrypts_and_goes_on_reading(set
 
 @pytest.mark.parametrize("text", ["", "gAAAAA", "ü", "x" * 500])
 def test_what_was_never_encrypted_is_unreadable(text: str) -> None:
-    with pytest.raises(encryption.Unreadable):
+    with pytest.raises(encryption.UnreadableSecret):
         encryption.decrypt(text)
     assert not encryption.is_current(text)
 

@@ -13,7 +13,7 @@ from agentlink.models import AgentToken
 from chamber import counts, limiting, limits, logs
 from chamber.models import Scope, ServiceAccount, User
 from chamber.services import actions as services
-from chamber.tokens import Wanted, create_token
+from chamber.tokens import TokenRequest, create_token
 from teams.actors import Actor
 from teams.models import Role, Team
 from teams.tests.factories import make_org, make_team, member
@@ -335,7 +335,7 @@ def ci(nlp: Team) -> ServiceAccount:
 
 
 def key_of(account: ServiceAccount) -> dict[str, str]:
-    by, wanted = Actor.system("test"), Wanted("runner", Scope.SUBMIT)
+    by, wanted = Actor.system("test"), TokenRequest("runner", Scope.SUBMIT)
     return {"Authorization": f"Bearer {services.make_token(by=by, account=account, wanted=wanted)[1]}"}
 
 

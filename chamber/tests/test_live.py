@@ -38,7 +38,7 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for silences all the time, from one state: none, and told, whatever earlier tests of this process left."""
     monkeypatch.setattr(hub, "SILENCE_SECONDS", 0.05)
     monkeypatch.setattr(silence, "_kept", (math.inf, silence.Silence()))
-    monkeypatch.setattr(hub, "_silence", hub._Silence(silence.mark()))
+    monkeypatch.setattr(hub, "_silence", hub._LastTold(silence.mark()))
 
 
 @pytest.mark.django_db

@@ -180,13 +180,13 @@ def test_a_forked_child_sends_of_itself(redis: servers.Redis) -> None:
     assert live.version("pools") > before
 
 
-async def reader_of(*topics: str) -> tuple[hub.Reader, dict[str, int]]:
-    reader = hub.Reader("somebody")
+async def reader_of(*topics: str) -> tuple[hub.PageReader, dict[str, int]]:
+    reader = hub.PageReader("somebody")
     hub.here().enter(reader)
     return reader, await hub.here().watch(reader, topics)
 
 
-async def told(reader: hub.Reader) -> dict[str, int]:
+async def told(reader: hub.PageReader) -> dict[str, int]:
     async with asyncio.timeout(60):
         await reader.news.wait()
     return dict(reader.take())

@@ -134,8 +134,8 @@ def test_a_password_makes_no_token(client: Client, ada: User) -> None:
 def test_streams_sockets_and_kept_fragments_ask_the_same(page: Client, ada: User) -> None:
     key = page.session.session_key or ""
     token = create_token(user=ada, name="x", scope=Scope.READ, days=1)[0]
-    by_session = standing.Standing(ada.pk, session_key=key)
-    by_token = standing.Standing(ada.pk, token=token)
+    by_session = standing.StreamStanding(ada.pk, session_key=key)
+    by_token = standing.StreamStanding(ada.pk, token=token)
     assert (by_session.user(), by_token.user()) == (ada, ada)
     asked_for()
     assert (by_session.user(), by_token.user()) == (None, None)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chamber.serving import leaving as module
-from chamber.serving.leaving import Leaving, Message, Receive, Scope, Send, waits_long
+from chamber.serving.leaving import LeavingApplication, Message, Receive, Scope, Send, waits_long
 
 POLL = "/agent/v1/sync"
 STREAM = "/api/v1/workloads/train-1/watch/"
@@ -30,7 +30,7 @@ def test_long_polls_and_streams_are_known_by_their_path(path: str, long: bool) -
 class Client:
     """One request to an application, as a server carries it."""
 
-    def __init__(self, leaving: Leaving, path: str, kind: str = "http") -> None:
+    def __init__(self, leaving: LeavingApplication, path: str, kind: str = "http") -> None:
         self.sent: list[Message] = []
         self._silence = asyncio.Event()
         self._asked = False
@@ -93,7 +93,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def left(application: Any, path: str) -> Client:
-    leaving = Leaving(application)
+    leaving = LeavingApplication(application)
     client = Client(leaving, path)
     await asyncio.sleep(0.02)
     leaving.leave()
@@ -128,7 +128,7 @@ async def test_other_requests_are_not_touched() -> None:
 
 
 async def test_what_comes_after_leaving_is_answered_at_once() -> None:
-    leaving = Leaving(waits)
+    leaving = LeavingApplication(waits)
     leaving.leave()
     client = Client(leaving, POLL)
     await asyncio.wait_for(client.task, 60)
@@ -139,6 +139,6 @@ async def test_an_applications_fault_stays_its_fault() -> None:
     async def fails(scope: Scope, receive: Receive, send: Send) -> None:
         raise ValueError("a fault")
 
-    client = Client(Leaving(fails), POLL)
+    client = Client(LeavingApplication(fails), POLL)
     with pytest.raises(ValueError, match="a fault"):
         await client.task

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from chaos.truths import answers, classes, devices, fence, history, idle, indexes, pods, roles, waiting
 from chaos.truths.records import Records
-from chaos.truths.tables import Tables
-from chaos.truths.violation import Violation
+from chaos.truths.tables import StoredTables
+from chaos.truths.violation import TruthViolation
 
-__all__ = ["Look", "Records", "Tables", "Violation", "safety", "settled"]
+__all__ = ["Look", "Records", "StoredTables", "TruthViolation", "safety", "settled"]
 
-Look = Callable[[str, Path | None, tuple[Path, ...]], list[Violation]]
-Check = Callable[[Tables, Records], Iterator[Violation]]
+Look = Callable[[str, Path | None, tuple[Path, ...]], list[TruthViolation]]
+Check = Callable[[StoredTables, Records], Iterator[TruthViolation]]
 
 SAFETY: tuple[Check, ...] = (
     devices.check,
@@ -32,21 +32,21 @@ SAFETY: tuple[Check, ...] = (
 SETTLED: tuple[Check, ...] = (waiting.check, idle.check)
 
 
-def safety(url: str, answered: Path | None = None, journals: tuple[Path, ...] = ()) -> list[Violation]:
+def safety(url: str, answered: Path | None = None, journals: tuple[Path, ...] = ()) -> list[TruthViolation]:
     """Return what was done and must never be; it holds at any moment."""
     return _look(url, answered, journals, SAFETY)
 
 
-def settled(url: str, answered: Path | None = None, journals: tuple[Path, ...] = ()) -> list[Violation]:
+def settled(url: str, answered: Path | None = None, journals: tuple[Path, ...] = ()) -> list[TruthViolation]:
     """Return what should have happened by now; it counts only after a time without load and faults."""
     return _look(url, answered, journals, SETTLED)
 
 
 def _look(
     url: str, answered: Path | None, journals: tuple[Path, ...], checks: tuple[Check, ...]
-) -> list[Violation]:
+) -> list[TruthViolation]:
     # Both records after the tables: what the tables call gone must be gone in the clusters.
     before = time.monotonic()
-    tables = Tables.read(url)
+    tables = StoredTables.read(url)
     records = Records(Records.answers_of(answered, before=before), Records.pods_of(journals), before)
     return [violation for check in checks for violation in check(tables, records)]

@@ -4,25 +4,25 @@ from collections import defaultdict
 from collections.abc import Iterator
 from uuid import UUID
 
-from chaos.truths.quotas import Quotas
+from chaos.truths.quotas import StoredQuotas
 from chaos.truths.records import Records
-from chaos.truths.tables import RESERVED_FROM, Attempt, Tables
-from chaos.truths.violation import Violation
+from chaos.truths.tables import RESERVED_FROM, StoredAttempt, StoredTables
+from chaos.truths.violation import TruthViolation
 
 
-def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG001 - all checks take both
+def check(tables: StoredTables, records: Records) -> Iterator[TruthViolation]:  # noqa: ARG001 - all checks take both
     """Look at who was preempted, and at what reserved work is charged to."""
     yield from _preempted(tables)
     yield from _charges(tables)
 
 
-def _preempted(tables: Tables) -> Iterator[Violation]:
+def _preempted(tables: StoredTables) -> Iterator[TruthViolation]:
     """Preempted attempts, and what the events tell of the victims' priority at the time."""
     for attempt in tables.attempts:
         workload = tables.workload[attempt.workload_id]
         if attempt.end_reason == "preempted" and workload.is_reserved:
             sentence = f"{workload.slug} is reserved (priority {workload.priority}) and was preempted."
-            yield Violation(2, sentence, (str(workload), str(attempt)))
+            yield TruthViolation(2, sentence, (str(workload), str(attempt)))
     for event in tables.events:
         if event.kind != "preempted-others":
             continue
@@ -30,13 +30,13 @@ def _preempted(tables: Tables) -> Iterator[Violation]:
             if victim["priority"] >= RESERVED_FROM:
                 who = tables.called(event.workload_id)
                 sentence = f"{who} preempted a workload that had priority {victim['priority']} then."
-                yield Violation(2, sentence, (str(event), str(victim)))
+                yield TruthViolation(2, sentence, (str(event), str(victim)))
 
 
-def _charges(tables: Tables) -> Iterator[Violation]:
+def _charges(tables: StoredTables) -> Iterator[TruthViolation]:
     """Reserved work is charged inside its own guarantee or an ancestor's own part, and no more than there is."""
-    quotas = Quotas(tables)
-    charged: dict[tuple[UUID, UUID], list[tuple[int, Attempt]]] = defaultdict(list)
+    quotas = StoredQuotas(tables)
+    charged: dict[tuple[UUID, UUID], list[tuple[int, StoredAttempt]]] = defaultdict(list)
     for attempt in tables.attempts:
         workload = tables.workload[attempt.workload_id]
         if attempt.ended_at is not None or not workload.is_reserved:
@@ -45,7 +45,7 @@ def _charges(tables: Tables) -> Iterator[Violation]:
         for part in attempt.allocation:
             if part["team"] not in above:
                 sentence = f"{workload.slug} is reserved and charged to {part['team'] or 'burst'}."
-                yield Violation(2, sentence, (str(workload), str(attempt)))
+                yield TruthViolation(2, sentence, (str(workload), str(attempt)))
             else:
                 charged[attempt.pool_id, UUID(part["team"])].append((part["milli"], attempt))
     for (pool_id, team_id), parts in charged.items():
@@ -54,4 +54,4 @@ def _charges(tables: Tables) -> Iterator[Violation]:
             sentence = (
                 f"Reserved work holds {total} milli-GPUs of the {own} that {tables.team[team_id].slug} has."
             )
-            yield Violation(2, sentence, tuple(str(attempt) for _, attempt in parts))
+            yield TruthViolation(2, sentence, tuple(str(attempt) for _, attempt in parts))

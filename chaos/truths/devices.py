@@ -7,16 +7,16 @@ from math import inf
 from uuid import UUID
 
 from chaos.truths.records import Records
-from chaos.truths.tables import Event, Placement, Tables
-from chaos.truths.violation import Violation
+from chaos.truths.tables import StoredEvent, StoredPlacement, StoredTables
+from chaos.truths.violation import TruthViolation
 
 PODS_MAY_EXIST = frozenset({"held", "leaving"})
 GIVEN_TO_ADMITTED = frozenset({"promised", "held"})
 
 
-def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG001 - all checks take both
+def check(tables: StoredTables, records: Records) -> Iterator[TruthViolation]:  # noqa: ARG001 - all checks take both
     """Add up what lies on each device now, and what lay on it at any time as the events tell."""
-    on_device: dict[UUID, list[Placement]] = defaultdict(list)
+    on_device: dict[UUID, list[StoredPlacement]] = defaultdict(list)
     for placement in tables.placements:
         on_device[placement.device_id].append(placement)
     for device in tables.devices:
@@ -30,9 +30,11 @@ def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG
             total = sum(row.share_milli for row in counted)
             rows = (str(device), *map(str, counted))
             if total > device.share_milli:
-                yield Violation(1, f"{name} has {total} milli-GPUs {word}, of {device.share_milli}.", rows)
+                yield TruthViolation(
+                    1, f"{name} has {total} milli-GPUs {word}, of {device.share_milli}.", rows
+                )
             if total != counter:
-                yield Violation(
+                yield TruthViolation(
                     1, f"{name}: {total} milli-GPUs are {word}, its counter says {counter}.", rows
                 )
     yield from _over_time(tables, on_device)
@@ -45,11 +47,13 @@ class _Stay:
 
     begins: int
     ends: float
-    placement: Placement
-    proof: tuple[Event, ...]
+    placement: StoredPlacement
+    proof: tuple[StoredEvent, ...]
 
 
-def _over_time(tables: Tables, on_device: dict[UUID, list[Placement]]) -> Iterator[Violation]:
+def _over_time(
+    tables: StoredTables, on_device: dict[UUID, list[StoredPlacement]]
+) -> Iterator[TruthViolation]:
     """Follow each device through the events, which are numbered in the order in which they were written."""
     stays = {
         attempt.id: stay for attempt in tables.attempts if (stay := _stay(tables, attempt.id)) is not None
@@ -66,14 +70,14 @@ def _over_time(tables: Tables, on_device: dict[UUID, list[Placement]]) -> Iterat
                 rows = [str(row) for stay in lying for row in (stay.placement, *stay.proof)]
                 name = tables.device_name[device_id]
                 who = tables.called(tables.attempt[row.attempt_id].workload_id)
-                yield Violation(
+                yield TruthViolation(
                     1,
                     f"{who} was let go on {name} before the old were gone: {total} milli-GPUs.",
                     tuple(rows),
                 )
 
 
-def _stay(tables: Tables, attempt_id: UUID) -> tuple[int, float, tuple[Event, ...]] | None:
+def _stay(tables: StoredTables, attempt_id: UUID) -> tuple[int, float, tuple[StoredEvent, ...]] | None:
     """Return between which events the attempt's pods may have existed; None where they never did.
 
     Who was let go at once has no event of that: then the cluster's first word of the pods counts. Gangs that grow and
@@ -93,9 +97,9 @@ def _stay(tables: Tables, attempt_id: UUID) -> tuple[int, float, tuple[Event, ..
     return begins.id, inf if freed is None else freed.id, (begins, freed) if freed else (begins,)
 
 
-def _released(tables: Tables) -> Iterator[Violation]:
+def _released(tables: StoredTables) -> Iterator[TruthViolation]:
     """What is over and gone holds nothing; what is not over is not given back."""
-    lying: dict[UUID, list[Placement]] = defaultdict(list)
+    lying: dict[UUID, list[StoredPlacement]] = defaultdict(list)
     for row in tables.placements:
         if row.hold != "released":
             lying[row.attempt_id].append(row)
@@ -103,12 +107,14 @@ def _released(tables: Tables) -> Iterator[Violation]:
         rows = lying[attempt.id]
         name = f"Attempt {attempt.number} of {tables.called(attempt.workload_id)}"
         if attempt.released_at is not None and rows:
-            yield Violation(1, f"{name} was released and still has devices.", (str(attempt), *map(str, rows)))
+            yield TruthViolation(
+                1, f"{name} was released and still has devices.", (str(attempt), *map(str, rows))
+            )
         if attempt.ended_at is None and not rows:
-            yield Violation(1, f"{name} is open and has no device.", (str(attempt),))
+            yield TruthViolation(1, f"{name} is open and has no device.", (str(attempt),))
         wrong = [row for row in rows if (row.hold in GIVEN_TO_ADMITTED) != (attempt.ended_at is None)]
         workload = tables.workload[attempt.workload_id]
         if wrong and workload.min_pods == workload.pods:
-            yield Violation(
+            yield TruthViolation(
                 1, f"{name} holds devices as it should not now.", (str(attempt), *map(str, wrong))
             )

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from chaos.truths.records import Records
-from chaos.truths.tables import ADMITTED, OPEN, Attempt, Event, Tables, Workload
-from chaos.truths.violation import Violation
+from chaos.truths.tables import ADMITTED, OPEN, StoredAttempt, StoredEvent, StoredTables, StoredWorkload
+from chaos.truths.violation import TruthViolation
 
 # As the design's page on the life of a workload has it; nothing of the product's own table is used.
 LEGAL: dict[str, frozenset[str]] = {
@@ -23,7 +23,7 @@ CHANGES = frozenset({"status", "held", "released", "edited"})
 """Kinds of events that each stand for one change of the row, and so for one version."""
 
 
-def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG001 - all checks take both
+def check(tables: StoredTables, records: Records) -> Iterator[TruthViolation]:  # noqa: ARG001 - all checks take both
     """Follow each workload through its events and its attempts."""
     for workload in tables.workloads:
         events = tables.events_of[workload.id]
@@ -34,7 +34,7 @@ def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG
     yield from _actors(tables)
 
 
-def _sequence(workload: Workload, events: list[Event]) -> Iterator[Violation]:
+def _sequence(workload: StoredWorkload, events: list[StoredEvent]) -> Iterator[TruthViolation]:
     found = [event.sequence for event in events]
     if found != list(range(1, workload.last_event + 1)):
         missing = sorted(set(range(1, workload.last_event + 1)) - set(found))
@@ -42,17 +42,17 @@ def _sequence(workload: Workload, events: list[Event]) -> Iterator[Violation]:
         sentence = (
             f"Events of {workload.slug} are not 1 to {workload.last_event}: missing {missing}, extra {extra}."
         )
-        yield Violation(4, sentence, (str(workload), *(str(event) for event in events[-3:])))
+        yield TruthViolation(4, sentence, (str(workload), *(str(event) for event in events[-3:])))
     ids = [event.id for event in events]
     if ids != sorted(ids):
-        yield Violation(
+        yield TruthViolation(
             4, f"Events of {workload.slug} were written out of their order.", tuple(map(str, events))
         )
     if events and events[0].kind != "submitted":
-        yield Violation(4, f"{workload.slug} does not begin with its submission.", (str(events[0]),))
+        yield TruthViolation(4, f"{workload.slug} does not begin with its submission.", (str(events[0]),))
 
 
-def _statuses(workload: Workload, events: list[Event]) -> Iterator[Violation]:
+def _statuses(workload: StoredWorkload, events: list[StoredEvent]) -> Iterator[TruthViolation]:
     """The events' statuses are a legal way that ends where the row stands, and each change raised the version."""
     status = "pending"
     for event in events:
@@ -60,45 +60,49 @@ def _statuses(workload: Workload, events: list[Event]) -> Iterator[Violation]:
             continue
         following = event.data.get("status", "")
         if following not in LEGAL[status]:
-            yield Violation(
+            yield TruthViolation(
                 4, f"{workload.slug} went from {status} to {following}.", (str(workload), str(event))
             )
         status = following if following in LEGAL else status
     if status != workload.status:
         sentence = f"{workload.slug} is {workload.status}; by its events it is {status}."
-        yield Violation(4, sentence, (str(workload), *(str(event) for event in events[-3:])))
+        yield TruthViolation(4, sentence, (str(workload), *(str(event) for event in events[-3:])))
     changes = sum(event.kind in CHANGES for event in events)
     if workload.version != changes + 1:
         sentence = f"{workload.slug} has version {workload.version}, and {changes} events tell of changes."
-        yield Violation(4, sentence, (str(workload), *(str(event) for event in events[-3:])))
+        yield TruthViolation(4, sentence, (str(workload), *(str(event) for event in events[-3:])))
 
 
-def _attempts(workload: Workload, attempts: list[Attempt], events: list[Event]) -> Iterator[Violation]:
+def _attempts(
+    workload: StoredWorkload, attempts: list[StoredAttempt], events: list[StoredEvent]
+) -> Iterator[TruthViolation]:
     """Attempts are numbered from 1, opened by one event each, and one is open exactly while it is admitted."""
     numbers = [attempt.number for attempt in attempts]
     rows = (str(workload), *map(str, attempts))
     if numbers != list(range(1, len(numbers) + 1)):
-        yield Violation(4, f"Attempts of {workload.slug} are numbered {numbers}.", rows)
+        yield TruthViolation(4, f"Attempts of {workload.slug} are numbered {numbers}.", rows)
     queued = [event.attempt_number for event in events if event.data.get("status") == "queued"]
     queued = [number for number in queued if number is not None]
     if queued != numbers:
-        yield Violation(
+        yield TruthViolation(
             4, f"Attempts {numbers} of {workload.slug} were opened by the events of {queued}.", rows
         )
     still_open = [attempt.id for attempt in attempts if attempt.ended_at is None]
     expected = [workload.attempt_id] if workload.status in ADMITTED else []
     if still_open != expected:
-        yield Violation(
+        yield TruthViolation(
             4, f"{workload.slug} is {workload.status} with {len(still_open)} open attempts.", rows
         )
     if workload.status in ADMITTED and attempts and attempts[-1].phase != workload.status:
         sentence = f"{workload.slug} is {workload.status} and its attempt {attempts[-1].phase}."
-        yield Violation(4, sentence, rows)
+        yield TruthViolation(4, sentence, rows)
     if workload.status not in OPEN and workload.attempt_id is not None:
-        yield Violation(4, f"{workload.slug} has ended and points to an attempt.", rows)
+        yield TruthViolation(4, f"{workload.slug} has ended and points to an attempt.", rows)
 
 
-def _displaced(workload: Workload, attempts: list[Attempt], events: list[Event]) -> Iterator[Violation]:
+def _displaced(
+    workload: StoredWorkload, attempts: list[StoredAttempt], events: list[StoredEvent]
+) -> Iterator[TruthViolation]:
     """Whoever came back to the queue from its pods was displaced, and whoever was displaced came back or failed."""
     reasons = {attempt.number: attempt.end_reason for attempt in attempts}
     status = "pending"
@@ -111,16 +115,18 @@ def _displaced(workload: Workload, attempts: list[Attempt], events: list[Event])
             sentence = (
                 f"{workload.slug} came back to the queue from {before}; its attempt ended as {reason!r}."
             )
-            yield Violation(4, sentence, (str(workload), str(event)))
+            yield TruthViolation(4, sentence, (str(workload), str(event)))
         if reason in DISPLACED and status in ("completed", "preempted", "cancelled"):
             sentence = (
                 f"Attempt {event.attempt_number} of {workload.slug} was displaced and made it {status}."
             )
-            yield Violation(4, sentence, (str(workload), str(event)))
+            yield TruthViolation(4, sentence, (str(workload), str(event)))
 
 
-def _actors(tables: Tables) -> Iterator[Violation]:
+def _actors(tables: StoredTables) -> Iterator[TruthViolation]:
     for event in tables.events:
         by_person = event.via not in ("system", "agent")
         if not event.actor or (event.user_id is None) == by_person:
-            yield Violation(4, f"An event of {tables.called(event.workload_id)} has no actor.", (str(event),))
+            yield TruthViolation(
+                4, f"An event of {tables.called(event.workload_id)} has no actor.", (str(event),)
+            )

@@ -4,18 +4,25 @@ from collections import defaultdict
 from collections.abc import Iterator
 from uuid import UUID
 
-from chaos.truths.quotas import Quotas
+from chaos.truths.quotas import StoredQuotas
 from chaos.truths.records import Records
-from chaos.truths.tables import WHOLE_MILLI, Device, Node, Placement, Tables, Workload
-from chaos.truths.violation import Violation
+from chaos.truths.tables import (
+    WHOLE_MILLI,
+    StoredDevice,
+    StoredNode,
+    StoredPlacement,
+    StoredTables,
+    StoredWorkload,
+)
+from chaos.truths.violation import TruthViolation
 
 FOR_ROOM = frozenset({"waiting-for-gpus", "fragmented", "waiting-for-topology"})
 FOR_GUARANTEE = FOR_ROOM | {"waiting-for-reservation", ""}
 
 
-def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG001 - all checks take both
+def check(tables: StoredTables, records: Records) -> Iterator[TruthViolation]:  # noqa: ARG001 - all checks take both
     """Try to place who waits, on what is free or, inside a guarantee, on what elastic work holds."""
-    floor, quotas = _Floor(tables), Quotas(tables)
+    floor, quotas = _Floor(tables), StoredQuotas(tables)
     for workload in tables.workloads:
         if workload.status != "pending" or workload.held or not workload.gpu_milli:
             continue
@@ -27,12 +34,12 @@ def check(tables: Tables, records: Records) -> Iterator[Violation]:  # noqa: ARG
                 yield from _below_guarantee(tables, floor, quotas, workload, pool.id)
             elif workload.reason_code in FOR_ROOM and not limited and floor.holds(workload, pool.id, {}):
                 sentence = f"{workload.slug} waits ({workload.reason_code}), and there is room for it in {pool.slug}."
-                yield Violation(5, sentence, (str(workload),))
+                yield TruthViolation(5, sentence, (str(workload),))
 
 
 def _below_guarantee(
-    tables: Tables, floor: "_Floor", quotas: Quotas, workload: Workload, pool_id: UUID
-) -> Iterator[Violation]:
+    tables: StoredTables, floor: "_Floor", quotas: StoredQuotas, workload: StoredWorkload, pool_id: UUID
+) -> Iterator[TruthViolation]:
     """Reserved work that fits what is left of its team's own part takes elastic work's place."""
     held = _reserved_charges(tables, pool_id, workload.team_id)
     left = quotas.own_part(pool_id, workload.team_id) - held
@@ -45,10 +52,10 @@ def _below_guarantee(
         team = tables.team[workload.team_id].slug
         bursting = [row for rows in elastic.values() for row in rows]
         sentence = f"{workload.slug} waits for {size} milli-GPUs; {team} has {left} of its guarantee left."
-        yield Violation(2, sentence, (str(workload), *map(str, bursting[:5])))
+        yield TruthViolation(2, sentence, (str(workload), *map(str, bursting[:5])))
 
 
-def _reserved_charges(tables: Tables, pool_id: UUID, team_id: UUID) -> int:
+def _reserved_charges(tables: StoredTables, pool_id: UUID, team_id: UUID) -> int:
     """Return what open reserved attempts are charged to the team's own part."""
     reserved = [
         attempt
@@ -64,27 +71,27 @@ def _reserved_charges(tables: Tables, pool_id: UUID, team_id: UUID) -> int:
 class _Floor:
     """Machines that take pods now, and what lies on their devices."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: StoredTables) -> None:
         connected = {cluster.id for cluster in tables.clusters if cluster.connected}
-        self._nodes: dict[UUID, list[Node]] = defaultdict(list)
+        self._nodes: dict[UUID, list[StoredNode]] = defaultdict(list)
         for node in tables.nodes:
             usable = node.gone_at is None and node.ready and not node.cordoned
             if usable and node.pool_id is not None and node.cluster_id in connected:
                 self._nodes[node.pool_id].append(node)
-        self._devices: dict[UUID, list[Device]] = defaultdict(list)
+        self._devices: dict[UUID, list[StoredDevice]] = defaultdict(list)
         for device in tables.devices:
             if not device.foreign:
                 self._devices[device.node_id].append(device)
-        self._lying: dict[UUID, list[Placement]] = defaultdict(list)
+        self._lying: dict[UUID, list[StoredPlacement]] = defaultdict(list)
         for row in tables.placements:
             if row.hold != "released":
                 self._lying[row.device_id].append(row)
         self._bound = {row.cluster_id for row in tables.namespaces}
         self._tables = tables
 
-    def elastic(self, pool_id: UUID) -> dict[UUID, list[Placement]]:
+    def elastic(self, pool_id: UUID) -> dict[UUID, list[StoredPlacement]]:
         """Return by device what running elastic work holds: it goes where a guarantee asks for it."""
-        found: dict[UUID, list[Placement]] = {}
+        found: dict[UUID, list[StoredPlacement]] = {}
         for node in self._nodes[pool_id]:
             for device in self._devices[node.id]:
                 rows = [row for row in self._lying[device.id] if row.hold == "held" and self._is_elastic(row)]
@@ -92,11 +99,11 @@ class _Floor:
                     found[device.id] = rows
         return found
 
-    def _is_elastic(self, row: Placement) -> bool:
+    def _is_elastic(self, row: StoredPlacement) -> bool:
         attempt = self._tables.attempt[row.attempt_id]
         return not self._tables.workload[attempt.workload_id].is_reserved
 
-    def pod_milli(self, workload: Workload, pool_id: UUID) -> int:
+    def pod_milli(self, workload: StoredWorkload, pool_id: UUID) -> int:
         """Return what a pod counts as where it counts most, slices by their share."""
         devices = [device for node in self._nodes[pool_id] for device in self._devices[node.id]]
         asked = workload.gpu_milli or 0
@@ -105,7 +112,9 @@ class _Floor:
             (asked if device.slicing == "whole" else device.share_milli for device in usable), default=asked
         )
 
-    def holds(self, workload: Workload, pool_id: UUID, going: dict[UUID, list[Placement]]) -> bool:
+    def holds(
+        self, workload: StoredWorkload, pool_id: UUID, going: dict[UUID, list[StoredPlacement]]
+    ) -> bool:
         """Return whether all pods fit, with `going` out of the way; gangs stay in one cluster, and on GPUs or on slices
         where they name types."""
         pods: dict[tuple[UUID, bool], int] = defaultdict(int)
@@ -123,11 +132,11 @@ class _Floor:
                 )
         return any(number >= workload.pods for number in pods.values())
 
-    def _sorts(self, workload: Workload, devices: list[Device]) -> dict[bool, list[Device]]:
+    def _sorts(self, workload: StoredWorkload, devices: list[StoredDevice]) -> dict[bool, list[StoredDevice]]:
         """Return the devices of a node for a workload, slices (True) apart from GPUs; of both only what a gang names
         first."""
         usable = [device for device in devices if _takes(workload, device)]
-        found: dict[bool, list[Device]] = defaultdict(list)
+        found: dict[bool, list[StoredDevice]] = defaultdict(list)
         for device in usable:
             found[device.slicing != "whole"].append(device)
         if len(found) > 1 and workload.gpu_types and workload.pods > 1:
@@ -136,11 +145,11 @@ class _Floor:
             return {sliced: found[sliced]}
         return found
 
-    def _free(self, device: Device, going: list[Placement]) -> int:
+    def _free(self, device: StoredDevice, going: list[StoredPlacement]) -> int:
         staying = [row.share_milli for row in self._lying[device.id] if row not in going]
         return device.share_milli - sum(staying)
 
-    def _on_gpus(self, node: Node, free: list[int], milli: int) -> int:
+    def _on_gpus(self, node: StoredNode, free: list[int], milli: int) -> int:
         """Return how many pods of this size a machine's GPUs take. Where namespaces are bound, parts may lie beside
         each other or not: what is left of a GPU counts for nobody there."""
         if milli >= WHOLE_MILLI:
@@ -152,7 +161,7 @@ class _Floor:
         return sum(max(0, left) // milli for left in free)
 
 
-def _takes(workload: Workload, device: Device) -> bool:
+def _takes(workload: StoredWorkload, device: StoredDevice) -> bool:
     """Return whether a pod could use the device if nobody did: a slice goes to who names it, a replica also to a part
     of a GPU that it is large enough for; a pod has one slice at most."""
     milli, named = workload.gpu_milli or 0, device.gpu_type in workload.gpu_types

@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from uuid import UUID
 
-from chaos.truths.tables import Tables
+from chaos.truths.tables import StoredTables
 
 
-class Quotas:
+class StoredQuotas:
     """Guarantees and own parts by pool and team, in milli-GPUs; archived teams have none."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: StoredTables) -> None:
         self._team = tables.team
         self._children: dict[UUID, list[UUID]] = defaultdict(list)
         for team in tables.teams:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LoadRequest:
     """One request of the load. `status` is None where no answer came in time: it may have been done or not."""
 
     user: str
@@ -63,7 +63,7 @@ class PodLine:
 class Records:
     """Both records, read after the tables that were read at `before`; empty ones prove nothing and break nothing."""
 
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[LoadRequest, ...] = ()
     pods: tuple[PodLine, ...] = ()
     before: float = 0.0
     clusters: frozenset[str] = field(default=frozenset(), init=False)
@@ -72,7 +72,7 @@ class Records:
         object.__setattr__(self, "clusters", frozenset(line.cluster for line in self.pods))
 
     @staticmethod
-    def answers_of(path: Path | None, *, before: float) -> tuple[Asked, ...]:
+    def answers_of(path: Path | None, *, before: float) -> tuple[LoadRequest, ...]:
         """Return what the load's journal holds. What was answered later than `before` may be in the tables or not.
 
         By the monotonic clock, as the lines are. So whatever is in the tables was asked, and whatever was answered is
@@ -87,7 +87,7 @@ class Records:
             elif row["at"] < before:
                 asked[row["id"]] |= row
         return tuple(
-            Asked(
+            LoadRequest(
                 user=row["user"],
                 act=row["act"],
                 target=row["target"],

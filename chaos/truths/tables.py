@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row
 
-R = TypeVar("R", bound="Row")
+R = TypeVar("R", bound="StoredRow")
 
 RESERVED_FROM = 100
 WHOLE_MILLI = 1000
@@ -20,7 +20,7 @@ OPEN = ADMITTED | {"pending"}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoredRow:
     """A row; its fields are columns of `TABLE`."""
 
     TABLE: ClassVar[str]
@@ -32,7 +32,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class User(Row):
+class StoredUser(StoredRow):
     """Somebody who signs in."""
 
     TABLE = "chamber_user"
@@ -41,7 +41,7 @@ class User(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Team(Row):
+class StoredTeam(StoredRow):
     """A node of the tree; `path` holds the ids from the root down to itself."""
 
     TABLE = "teams_team"
@@ -57,7 +57,7 @@ class Team(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool(Row):
+class StoredPool(StoredRow):
     """GPUs under one policy."""
 
     TABLE = "teams_pool"
@@ -68,7 +68,7 @@ class Pool(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Share(Row):
+class StoredShare(StoredRow):
     """What a team is guaranteed of a pool."""
 
     TABLE = "teams_share"
@@ -80,7 +80,7 @@ class Share(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Binding(Row):
+class StoredBinding(StoredRow):
     """A role of a user on a team and below."""
 
     TABLE = "teams_binding"
@@ -90,7 +90,7 @@ class Binding(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Audit(Row):
+class Audit(StoredRow):
     """A change of the organisation."""
 
     TABLE = "teams_auditevent"
@@ -102,7 +102,7 @@ class Audit(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Workload(Row):
+class StoredWorkload(StoredRow):
     """What somebody submitted, and where it stands."""
 
     TABLE = "workloads_workload"
@@ -134,7 +134,7 @@ class Workload(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt(Row):
+class StoredAttempt(StoredRow):
     """One try to run a workload."""
 
     TABLE = "workloads_attempt"
@@ -152,7 +152,7 @@ class Attempt(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Event(Row):
+class StoredEvent(StoredRow):
     """What happened to a workload."""
 
     TABLE = "workloads_event"
@@ -169,7 +169,7 @@ class Event(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionKey(Row):
+class StoredSubmissionKey(StoredRow):
     """An idempotency key and what it made."""
 
     TABLE = "workloads_submissionkey"
@@ -179,7 +179,7 @@ class SubmissionKey(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster(Row):
+class StoredCluster(StoredRow):
     """A cluster."""
 
     TABLE = "agentlink_cluster"
@@ -190,7 +190,7 @@ class Cluster(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Node(Row):
+class StoredNode(StoredRow):
     """A machine."""
 
     TABLE = "agentlink_node"
@@ -206,7 +206,7 @@ class Node(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class BoundNamespace(Row):
+class StoredBoundNamespace(StoredRow):
     """A team's own namespace in a cluster: pods of two namespaces do not share a device."""
 
     TABLE = "agentlink_boundnamespace"
@@ -215,7 +215,7 @@ class BoundNamespace(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Device(Row):
+class StoredDevice(StoredRow):
     """A GPU or a slice of one, which counts as `share_milli`, with its counters."""
 
     TABLE = "agentlink_device"
@@ -231,7 +231,7 @@ class Device(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment(Row):
+class StoredAssignment(StoredRow):
     """Where an attempt was sent."""
 
     TABLE = "agentlink_assignment"
@@ -243,7 +243,7 @@ class Assignment(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Placement(Row):
+class StoredPlacement(StoredRow):
     """A share of a device for a pod."""
 
     TABLE = "agentlink_placement"
@@ -255,7 +255,7 @@ class Placement(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle(Row):
+class StoredCycle(StoredRow):
     """A run of the scheduler, with what it saw."""
 
     TABLE = "scheduling_cycle"
@@ -265,7 +265,7 @@ class Cycle(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Row):
+class Index(StoredRow):
     """An index; `predicate` is empty where it holds all rows."""
 
     TABLE = "pg_index"
@@ -281,32 +281,32 @@ INDEXES = """
 
 
 @dataclass(frozen=True)
-class Tables:
+class StoredTables:
     """All rows as one transaction saw them, at `now`."""
 
     now: datetime
     clock: int
-    users: list[User]
-    teams: list[Team]
-    pools: list[Pool]
-    shares: list[Share]
-    bindings: list[Binding]
+    users: list[StoredUser]
+    teams: list[StoredTeam]
+    pools: list[StoredPool]
+    shares: list[StoredShare]
+    bindings: list[StoredBinding]
     audit: list[Audit]
-    workloads: list[Workload]
-    attempts: list[Attempt]
-    events: list[Event]
-    keys: list[SubmissionKey]
-    clusters: list[Cluster]
-    nodes: list[Node]
-    namespaces: list[BoundNamespace]
-    devices: list[Device]
-    assignments: list[Assignment]
-    placements: list[Placement]
-    cycles: list[Cycle]
+    workloads: list[StoredWorkload]
+    attempts: list[StoredAttempt]
+    events: list[StoredEvent]
+    keys: list[StoredSubmissionKey]
+    clusters: list[StoredCluster]
+    nodes: list[StoredNode]
+    namespaces: list[StoredBoundNamespace]
+    devices: list[StoredDevice]
+    assignments: list[StoredAssignment]
+    placements: list[StoredPlacement]
+    cycles: list[StoredCycle]
     indexes: list[Index]
 
     @classmethod
-    def read(cls, url: str) -> "Tables":
+    def read(cls, url: str) -> "StoredTables":
         """Return the tables of the PostgreSQL database at `url`, all as of one moment."""
         with psycopg.connect(url, connect_timeout=5) as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -326,43 +326,43 @@ class Tables:
             return cls(
                 now=now,
                 clock=clock,
-                users=rows(User),
-                teams=rows(Team),
-                pools=rows(Pool),
-                shares=rows(Share),
-                bindings=rows(Binding),
+                users=rows(StoredUser),
+                teams=rows(StoredTeam),
+                pools=rows(StoredPool),
+                shares=rows(StoredShare),
+                bindings=rows(StoredBinding),
                 audit=rows(Audit),
-                workloads=rows(Workload),
-                attempts=rows(Attempt),
-                events=rows(Event),
-                keys=rows(SubmissionKey),
-                clusters=rows(Cluster),
-                nodes=rows(Node),
-                namespaces=rows(BoundNamespace),
-                devices=rows(Device),
-                assignments=rows(Assignment),
-                placements=rows(Placement),
-                cycles=rows(Cycle),
+                workloads=rows(StoredWorkload),
+                attempts=rows(StoredAttempt),
+                events=rows(StoredEvent),
+                keys=rows(StoredSubmissionKey),
+                clusters=rows(StoredCluster),
+                nodes=rows(StoredNode),
+                namespaces=rows(StoredBoundNamespace),
+                devices=rows(StoredDevice),
+                assignments=rows(StoredAssignment),
+                placements=rows(StoredPlacement),
+                cycles=rows(StoredCycle),
                 indexes=indexes,
             )
 
     @cached_property
-    def workload(self) -> dict[UUID, Workload]:
+    def workload(self) -> dict[UUID, StoredWorkload]:
         """Workloads by id."""
         return {row.id: row for row in self.workloads}
 
     @cached_property
-    def attempt(self) -> dict[UUID, Attempt]:
+    def attempt(self) -> dict[UUID, StoredAttempt]:
         """Attempts by id."""
         return {row.id: row for row in self.attempts}
 
     @cached_property
-    def assignment(self) -> dict[UUID, Assignment]:
+    def assignment(self) -> dict[UUID, StoredAssignment]:
         """Assignments by attempt."""
         return {row.attempt_id: row for row in self.assignments}
 
     @cached_property
-    def team(self) -> dict[UUID, Team]:
+    def team(self) -> dict[UUID, StoredTeam]:
         """Teams by id."""
         return {row.id: row for row in self.teams}
 
@@ -372,17 +372,17 @@ class Tables:
         return {row.id: row.username for row in self.users}
 
     @cached_property
-    def attempts_of(self) -> dict[UUID, list[Attempt]]:
+    def attempts_of(self) -> dict[UUID, list[StoredAttempt]]:
         """Attempts by workload, the first one first."""
-        found: dict[UUID, list[Attempt]] = defaultdict(list)
+        found: dict[UUID, list[StoredAttempt]] = defaultdict(list)
         for row in sorted(self.attempts, key=lambda attempt: attempt.number):
             found[row.workload_id].append(row)
         return found
 
     @cached_property
-    def events_of(self) -> dict[UUID, list[Event]]:
+    def events_of(self) -> dict[UUID, list[StoredEvent]]:
         """Events by workload, in their order."""
-        found: dict[UUID, list[Event]] = defaultdict(list)
+        found: dict[UUID, list[StoredEvent]] = defaultdict(list)
         for row in sorted(self.events, key=lambda event: (event.sequence, event.id)):
             found[row.workload_id].append(row)
         return found

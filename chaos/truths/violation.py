@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class TruthViolation:
     """A truth (its number in the list of operations) that does not hold, as a sentence with the rows that prove it."""
 
     truth: int

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from scheduling.acceleration.holdings import Holdings
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.tier_victims import TierVictims
-from scheduling.engine.model.snapshot import Status
+from scheduling.engine.model.snapshot import OpenStatus
 from scheduling.engine.placement.free import Picks
 from scheduling.engine.preemption.victims import PlacedWorkload, Tier
 from scheduling.engine.quota.tree import ROOT, Tree
@@ -193,7 +193,7 @@ class EligibleVictims:
         """All of them by tier; filed when somebody looks first."""
         if self._by_tier is None:
             self._by_tier = {}
-            whole: dict[tuple[Status, int, int], dict[str, PlacedWorkload]] = {}
+            whole: dict[tuple[OpenStatus, int, int], dict[str, PlacedWorkload]] = {}
             for id_, placed in self._placed_workloads.items():
                 workload = placed.workload
                 if len(placed.pods) > workload.min_pods:

@@ -13,7 +13,7 @@ from scheduling.acceleration.free_arrays import capped
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.model.snapshot import Status, Workload
+from scheduling.engine.model.snapshot import OpenStatus, WorkloadInfo
 from scheduling.engine.preemption.victims import COST_OF_STATUS, PlacedWorkload
 
 
@@ -203,7 +203,7 @@ def _owners(placed_workloads: Sequence[PlacedWorkload]) -> Owners:
         np.array([placed.leaf for placed in placed_workloads], np.int64),
         cost,
         np.array([workload.priority for workload in workloads], np.int64),
-        np.where(cost == COST_OF_STATUS[Status.RUNNING], _since(workloads), UNLIMITED),
+        np.where(cost == COST_OF_STATUS[OpenStatus.RUNNING], _since(workloads), UNLIMITED),
         np.array([placed.milli for placed in placed_workloads], np.int64),
         np.array([len(placed.pods) for placed in placed_workloads], np.int64),
         capped([workload.cpu_milli for workload in workloads]),
@@ -211,7 +211,7 @@ def _owners(placed_workloads: Sequence[PlacedWorkload]) -> Owners:
     )
 
 
-def _since(workloads: Sequence[Workload]) -> Ints:
+def _since(workloads: Sequence[WorkloadInfo]) -> Ints:
     """What :attr:`~scheduling.engine.preemption.victims.PlacedWorkload.working_since` says of each, as if it ran."""
     started = [UNLIMITED if workload.started_at is None else workload.started_at for workload in workloads]
     saved = [

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from scheduling.acceleration.leaf_candidates import LeafCandidates
 from scheduling.acceleration.waiting_index import Rows
-from scheduling.engine.model.snapshot import RESERVED_PRIORITY, Dependency, Workload
+from scheduling.engine.model.snapshot import RESERVED_PRIORITY, DependencyState, WorkloadInfo
 from scheduling.engine.reasons import sentences as reasons
 from scheduling.engine.reasons.eligibility import Eligibility, Entries, Out, candidacies_in, what_it_asks
 
-FREE = Dependency.NONE
+FREE = DependencyState.NONE
 
 
 class _Rows(dict[tuple[int, int], LeafCandidates]):
@@ -26,7 +26,7 @@ class Intake(Eligibility):
     """Eligibility whose candidates join rows."""
 
     def join(
-        self, workloads: Iterable[Workload], now: int, entries: Entries, out: dict[str, Out]
+        self, workloads: Iterable[WorkloadInfo], now: int, entries: Entries, out: dict[str, Out]
     ) -> dict[str, Rows]:
         """Returns those who join the queue of each pool; who joins several is one of the ``entries``, who joins none is
         ``out``, with the reason.

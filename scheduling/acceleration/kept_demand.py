@@ -11,7 +11,7 @@ from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.queue.candidate import Candidate, OwnKey, PoolRequest
 from scheduling.engine.quota.demand import NOTHING, Demand, ReservedDemand, Want, reserved_demand
 from scheduling.engine.quota.entitlement import divide_among_children
-from scheduling.engine.quota.tree import ROOT, Accounts
+from scheduling.engine.quota.tree import ROOT, QuotaAccounts
 
 
 class KeptDemand(Demand):
@@ -28,7 +28,7 @@ class KeptDemand(Demand):
     """
 
     def __init__(
-        self, accounts: Accounts, in_line: Callable[[int], Iterable[LeafCandidates]] = lambda _: ()
+        self, accounts: QuotaAccounts, in_line: Callable[[int], Iterable[LeafCandidates]] = lambda _: ()
     ) -> None:
         super().__init__(accounts)
         size = len(accounts.tree)
@@ -148,7 +148,7 @@ class KeptDemand(Demand):
 
 
 def divide_again(
-    accounts: Accounts, demand: KeptDemand, capacity: int, entitled: list[int], stale: Iterable[int]
+    accounts: QuotaAccounts, demand: KeptDemand, capacity: int, entitled: list[int], stale: Iterable[int]
 ) -> None:
     """Bring E of every branch up to date: ``capacity`` divided top down, at each branch among its children.
 
@@ -172,7 +172,9 @@ def divide_again(
                     heappush(waiting, child)
 
 
-def _divided(accounts: Accounts, demand: KeptDemand, branch: int, amount: int) -> Iterator[tuple[int, int]]:
+def _divided(
+    accounts: QuotaAccounts, demand: KeptDemand, branch: int, amount: int
+) -> Iterator[tuple[int, int]]:
     """What each child gets of a branch's entitlement."""
     got = divide_among_children(accounts, demand, branch, amount)
     return ((child, got.get(child, 0)) for child in accounts.tree.children[branch])

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from scheduling.acceleration.node_index import IndexedNodes
-from scheduling.engine.model.snapshot import Workload
+from scheduling.engine.model.snapshot import WorkloadInfo
 from scheduling.engine.placement.free import Picks
 from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.node_index import NodeIndex, Spot
@@ -17,11 +17,11 @@ from scheduling.engine.placement.pod_request import PodRequest
 class KeptLedger(Ledger[IndexedNodes]):
     """The ledger of one pool, on indexed nodes."""
 
-    def __init__(self, nodes: Nodes, workloads: Iterable[Workload]) -> None:
+    def __init__(self, nodes: Nodes, workloads: Iterable[WorkloadInfo]) -> None:
         self._tried: list[tuple[NodeIndex, int, Picks, int, int, int]] | None = None
         super().__init__(nodes, workloads, IndexedNodes)
 
-    def see_off(self, workload: Workload) -> None:
+    def see_off(self, workload: WorkloadInfo) -> None:
         """Take out somebody who may have lain on nodes of other pools, whose home this is: out of their ledgers."""
         for host in self.hosts.pop(workload.id, ()):
             host.remove(workload)
@@ -43,7 +43,7 @@ class KeptLedger(Ledger[IndexedNodes]):
                 held[rank, tuple(picks), cpu, memory] -= sign
         self.freed.extend(rank for (rank, *_), times in held.items() if times > 0)
 
-    def _change_index(self, index: NodeIndex, spot: Spot, of: Workload | PodRequest, sign: int) -> None:
+    def _change_index(self, index: NodeIndex, spot: Spot, of: WorkloadInfo | PodRequest, sign: int) -> None:
         """Change one of the two views, and remember it."""
         index.change(*spot, of.cpu_milli, of.memory_mib, sign)
         if self._tried is not None:

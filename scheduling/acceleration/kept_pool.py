@@ -24,14 +24,14 @@ from scheduling.acceleration.search_context import SearchContext
 from scheduling.acceleration.waiting_index import Rows, WaitingIndex
 from scheduling.engine.decide.pool_state import PoolState, shares_a_device
 from scheduling.engine.model.plan import Allocation
-from scheduling.engine.model.snapshot import Status, Workload
+from scheduling.engine.model.snapshot import OpenStatus, WorkloadInfo
 from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.preemption.victims import PlacedWorkload, protected, protects
 from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.quota.charging import ReservedHolding
 
-RUNNING, STOPPING = Status.RUNNING, Status.STOPPING
+RUNNING, STOPPING = OpenStatus.RUNNING, OpenStatus.STOPPING
 MOST_NOTES = 2_000_000
 """Numbers of nodes or leaves in one list."""
 MOST_JOINED = 100_000
@@ -55,7 +55,7 @@ class KeptPool(PoolState):
         pool_nodes: PoolNodes,
         paths: Paths,
         requests: PodRequests,
-        placed: Iterable[Workload],
+        placed: Iterable[WorkloadInfo],
     ) -> None:
         rows, tree = list(placed), paths.tree
         super().__init__(pool_nodes, tree, requests, KeptLedger(pool_nodes.in_service, rows), 0)
@@ -80,7 +80,7 @@ class KeptPool(PoolState):
 
     # --- Who is placed ---------------------------------------------------------------------------------------
 
-    def _settle_all(self, workloads: Sequence[Workload]) -> None:
+    def _settle_all(self, workloads: Sequence[WorkloadInfo]) -> None:
         """Take in those with whom the ledger was made."""
         usage = self.accounts.usage
         ends: defaultdict[int, list[str]] = defaultdict(list)
@@ -97,7 +97,7 @@ class KeptPool(PoolState):
         usage.roll_up()
         self.ends = [(at, id_) for at in sorted(ends) for id_ in sorted(ends[at])]
 
-    def settle(self, workload: Workload) -> None:
+    def settle(self, workload: WorkloadInfo) -> None:
         """Take in somebody who is placed, or stopping, by now."""
         self.ledger.add(workload)
         if workload.status is STOPPING:
@@ -110,7 +110,7 @@ class KeptPool(PoolState):
         self.accounts.usage.add(placed.leaf, placed.milli, reserved=workload.reserved)
         self.demand.touch(placed.leaf)
 
-    def _stand(self, workload: Workload, milli: int | None = None) -> PlacedWorkload:
+    def _stand(self, workload: WorkloadInfo, milli: int | None = None) -> PlacedWorkload:
         """Note who is placed (and holds so much, if that is known); what its team uses is for the caller to count, and
         that its demand is another."""
         leaf, id_ = self.tree.leaf_of[workload.team], workload.id
@@ -126,7 +126,7 @@ class KeptPool(PoolState):
             self._want_more(placed)
         return placed
 
-    def _end_of(self, workload: Workload) -> int | None:
+    def _end_of(self, workload: WorkloadInfo) -> int | None:
         """When one who runs is over at the latest, whatever the time; ``None`` for others, and without a limit."""
         limit = workload.time_limit_ms
         limit = self.pool.policy.default_time_limit_ms if limit is None else limit
@@ -142,7 +142,7 @@ class KeptPool(PoolState):
             if entry.pool_request.wanted_pods > 0:
                 self.demand.add(entry)
 
-    def clear(self, workload: Workload) -> None:
+    def clear(self, workload: WorkloadInfo) -> None:
         """Take out somebody who is not placed, nor stopping, any more."""
         self.ledger.remove(workload)
         if self.stopping.pop(workload.id, None) is not None:

@@ -12,7 +12,7 @@ from scheduling.acceleration.kept_cycle import KeptCycle
 from scheduling.acceleration.kept_pool import KeptPool
 from scheduling.acceleration.waiting_index import Rows
 from scheduling.engine.decide.reading import PENDING, is_topological, note_lost, read, selected_by
-from scheduling.engine.model.snapshot import Snapshot, Workload
+from scheduling.engine.model.snapshot import Snapshot, WorkloadInfo
 from scheduling.engine.model.state import Changes, State
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.reasons.eligibility import Candidacies, Entries, Out, PoolView
@@ -68,7 +68,7 @@ class KeptState:
         self._keep = self._indexed and self._changes_workloads_only(state, changes)
         self._indexed = False
 
-    def after(self, changes: Changes, replaced: Mapping[str, Workload]) -> None:
+    def after(self, changes: Changes, replaced: Mapping[str, WorkloadInfo]) -> None:
         """They have changed: enter in the pools what has come of workloads, if nothing else did."""
         if not self._keep:
             return
@@ -95,7 +95,7 @@ class KeptState:
             and (self._topological or not is_topological(changes.workloads))
         )
 
-    def _add(self, workload: Workload) -> None:
+    def _add(self, workload: WorkloadInfo) -> None:
         """Enter a workload in the pools."""
         kept_pool = self.pools.get(workload.pool or "")
         workload = self.oddities.take(workload, self._now)
@@ -110,7 +110,7 @@ class KeptState:
                 for candidate in row.candidates():
                     self.pools[pool_id].line_up(candidate)
 
-    def _drop(self, workload: Workload) -> None:
+    def _drop(self, workload: WorkloadInfo) -> None:
         """Strike a workload out of the pools."""
         id_ = workload.id
         workload = self.oddities.drop(workload)
@@ -125,18 +125,18 @@ class KeptState:
             for candidate in self.entries.pop(id_, None) or self._waiting(workload):
                 self.pools[candidate.pool_request.pool].strike(candidate)
 
-    def _lose(self, workload: Workload, kept_pool: KeptPool) -> None:
+    def _lose(self, workload: WorkloadInfo, kept_pool: KeptPool) -> None:
         """Note who lies on nodes that his pool has not; of a pool that has them he holds his devices there."""
         ledgers = {pool_id: each.ledger for pool_id, each in self.pools.items()}
         note_lost(workload, kept_pool.ledger, ledgers, self._rows.nodes, self.oddities)
 
-    def _waiting(self, workload: Workload) -> Candidacies:
+    def _waiting(self, workload: WorkloadInfo) -> Candidacies:
         """A workload as the candidate it is in some pool's queue."""
         leaf = self.tree.leaf_of[workload.team]
         found = [kept_pool.lines.find(leaf, workload) for kept_pool in self.pools.values()]
         return tuple([candidate for candidate in found if candidate is not None])
 
-    def _sort(self, workloads: Iterable[Workload]) -> dict[str, Rows]:
+    def _sort(self, workloads: Iterable[WorkloadInfo]) -> dict[str, Rows]:
         """Note those who wait in a queue, or among those who are out; returns who joins the queue of each pool."""
         for workload in workloads:
             if workload.backing_off_until is not None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
 
-from scheduling.engine.model.snapshot import Workload
+from scheduling.engine.model.snapshot import WorkloadInfo
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 
 by_key = attrgetter("key")
@@ -28,7 +28,7 @@ class LeafCandidates:
     def __init__(self, leaf: int, *, reserved: bool) -> None:
         self.leaf = leaf
         self.reserved = reserved
-        self._workloads: list[Workload] = []
+        self._workloads: list[WorkloadInfo] = []
         self._pool_requests: list[PoolRequest] = []
         self._candidates: list[Candidate] = []
         self._takes: Counter[PoolRequest] | None = None
@@ -38,7 +38,7 @@ class LeafCandidates:
         """How many there are."""
         return len(self._workloads) + len(self._candidates)
 
-    def join(self, workload: Workload, pool_request: PoolRequest) -> None:
+    def join(self, workload: WorkloadInfo, pool_request: PoolRequest) -> None:
         """Have somebody wait who is in no other queue."""
         self._workloads.append(workload)
         self._pool_requests.append(pool_request)
@@ -119,7 +119,7 @@ class LeafCandidates:
         """How many of them stand in other pools' queues too."""
         return sum([each.several for each in self._candidates])
 
-    def find(self, workload: Workload) -> Candidate | None:
+    def find(self, workload: WorkloadInfo) -> Candidate | None:
         """A workload as the candidate it is here, if it is one."""
         row = self.candidates()
         at = bisect_left(row, (-workload.priority, workload.submitted_at, workload.id), key=by_key)

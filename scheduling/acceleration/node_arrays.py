@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from scheduling.acceleration.typical_arrays import Ints, TypicalArrays
-from scheduling.engine.model.snapshot import Pool
+from scheduling.engine.model.snapshot import PoolInfo
 from scheduling.engine.placement.domains import Level
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.placement.nodes import LEVELS_KEPT, Nodes
@@ -18,7 +18,7 @@ class NodeArrays:
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
-        self._typical: tuple[Pool, TypicalArrays] | None = None
+        self._typical: tuple[PoolInfo, TypicalArrays] | None = None
         self._ranks: dict[tuple[int, ...], Ints] = {}
         self._numbers_in: dict[int, tuple[Level, Ints]] = {}
 

@@ -12,7 +12,7 @@ import numpy as np
 from scheduling.acceleration.indexed_free import IndexedFree
 from scheduling.acceleration.node_scores import NOWHERE
 from scheduling.acceleration.typical_arrays import Floats, Ints
-from scheduling.engine.model.snapshot import GPU_MILLI, Placement, Slicing
+from scheduling.engine.model.snapshot import GPU_MILLI, NodeOrder, Slicing
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import pick_devices, pods_in
 from scheduling.engine.placement.node_eligibility import Usable
@@ -32,7 +32,7 @@ class IndexedNodes(IndexedFree):
         nodes = self.nodes
         if not (request.bare or any(_devices_suffice(self, usable, request) for usable in domain.usable)):
             return None
-        if request.bare or self.arrays.typical or nodes.pool.policy.placement is Placement.SPREAD:
+        if request.bare or self.arrays.typical or nodes.pool.policy.placement is NodeOrder.SPREAD:
             return _best_spot(self, domain, request, excluded)
         return _tightest_spot(self, domain, request, excluded)
 

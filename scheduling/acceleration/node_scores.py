@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scheduling.acceleration.shapes import Shapes, grown
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine.model.quantities import in_arrays
-from scheduling.engine.model.snapshot import GPU_MILLI, Placement
+from scheduling.engine.model.snapshot import GPU_MILLI, NodeOrder
 from scheduling.engine.placement.free import NodeFree, pick_devices
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class NodeScores:
         if picks is None:
             return NOWHERE
         free, after = sum([left for left in node_free.gpu if left > 0]), node_free.copy()
-        if self._placement is Placement.SPREAD:
+        if self._placement is NodeOrder.SPREAD:
             return -free
         after.change(picks, self._request.cpu_milli, self._request.memory_mib, -1)
         over = sum([after.gpu[at] for at, _ in picks]) * (PART // GPU_MILLI)
@@ -170,7 +170,7 @@ class NodeScores:
         self._keys[ranks] = NOWHERE
         ranks = ranks[fits]
         alike = grid.alike[ranks]
-        if self._placement is Placement.SPREAD:
+        if self._placement is NodeOrder.SPREAD:
             self._keys[ranks] = -grid.free[ranks]
         elif not grid.typical:
             self._keys[ranks] = by_shape[TIED, alike]

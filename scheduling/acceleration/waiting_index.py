@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.acceleration.leaf_candidates import LeafCandidates, Takes
-from scheduling.engine.model.snapshot import Policy, Workload
+from scheduling.engine.model.snapshot import Policy, WorkloadInfo
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queue.candidate import Candidate, Kind
 from scheduling.engine.queue.order import Level, level_at, level_of
@@ -200,7 +200,7 @@ class WaitingIndex(Mapping[Level, Mapping[int, Sequence[Candidate]]]):
         """The leaves that have candidates."""
         return {leaf for line in self.levels.values() for leaf in line.rows}
 
-    def find(self, leaf: int, workload: Workload) -> Candidate | None:
+    def find(self, leaf: int, workload: WorkloadInfo) -> Candidate | None:
         """A workload of a leaf as the candidate it is here, if it is one."""
         line = self.levels.get(level_at(self._policy, workload.priority))
         row = line and line.rows.get(leaf)

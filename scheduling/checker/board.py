@@ -11,7 +11,7 @@ from scheduling.checker.picture import Picture, milli_of
 from scheduling.checker.quota import Book, Charging
 from scheduling.checker.room import Rooms, domain_of, lies_on_slices, refusal, sorts_of
 from scheduling.checker.shares import Shares
-from scheduling.engine.model.snapshot import PLACED, Placement, PodPlacement, Status, Workload
+from scheduling.engine.model.snapshot import PLACED, NodeOrder, OpenStatus, PodPlacement, WorkloadInfo
 
 ROOT = ""
 
@@ -33,7 +33,7 @@ class Board:
         self.later, self.now = Rooms(nodes), Rooms(nodes)
         self.used: Counter[str] = Counter()
         self.given: Counter[str] = Counter()
-        self.elastic: dict[str, tuple[Workload, tuple[PodPlacement, ...]]] = {}
+        self.elastic: dict[str, tuple[WorkloadInfo, tuple[PodPlacement, ...]]] = {}
         self.charging = Charging(picture, book.pool)
         self.charging.left = dict(book.charging.left)
         self.lent: Counter[str] = Counter()
@@ -41,28 +41,28 @@ class Board:
             self.lent.update(book.above(picture.workloads[id_].team, parts))
         for workload in [*(fate.workload for fate in book.fates), *picture.guests(book.pool)]:
             self.now.take(workload, workload.placements)
-            if workload.status is not Status.STOPPING:
+            if workload.status is not OpenStatus.STOPPING:
                 self.later.take(workload, workload.placements)
             if workload.status in PLACED and workload.pool == book.pool:
                 self._use(workload, milli_of(workload.placements))
                 if not workload.reserved:
                     self.elastic[workload.id] = (workload, workload.placements)
 
-    def line(self, workload: Workload) -> tuple[str, ...]:
+    def line(self, workload: WorkloadInfo) -> tuple[str, ...]:
         """The branches of its team, downwards, the root first."""
         return (ROOT, *self.picture.hierarchy.line(workload.team))
 
-    def _use(self, workload: Workload, milli: int) -> None:
+    def _use(self, workload: WorkloadInfo, milli: int) -> None:
         for branch in self.line(workload):
             self.used[branch] += milli
 
-    def asked(self, workload: Workload) -> int:
+    def asked(self, workload: WorkloadInfo) -> int:
         """What it takes with its minimum of pods."""
         return workload.min_pods * self._admission.fit(self.pool, workload).pod_milli
 
     # --- Coming and going -----------------------------------------------------------------------------------
 
-    def start(self, workload: Workload, pods: tuple[PodPlacement, ...]) -> None:
+    def start(self, workload: WorkloadInfo, pods: tuple[PodPlacement, ...]) -> None:
         """A newcomer, or new pods of somebody, take their place."""
         milli = milli_of(pods)
         self.known.clear()
@@ -75,12 +75,12 @@ class Board:
             parts = self.charging.charge(workload.team, milli)
             self.lent.update(self.book.above(workload.team, parts))
 
-    def leave(self, workload: Workload, pods: Iterable[PodPlacement]) -> None:
+    def leave(self, workload: WorkloadInfo, pods: Iterable[PodPlacement]) -> None:
         """Pods of a victim go. What they hold is held until they are gone, unless they are only Queued."""
         gone = tuple(pods)
         self.known.clear()
         self.later.take(workload, gone, -1)
-        if workload.status is Status.QUEUED:
+        if workload.status is OpenStatus.QUEUED:
             self.now.take(workload, gone, -1)
         self._use(workload, -milli_of(gone))
         _, there = self.elastic.pop(workload.id, (workload, ()))
@@ -105,13 +105,13 @@ class Board:
 
     # --- What would be possible -----------------------------------------------------------------------------
 
-    def quota_allows(self, workload: Workload, milli: int, leaving: Counter[str] | None = None) -> bool:
+    def quota_allows(self, workload: WorkloadInfo, milli: int, leaving: Counter[str] | None = None) -> bool:
         """Whether guarantee and ceilings let so much more of it in, when so much (by branch) has left."""
         if workload.reserved and self.charging.available(workload.team) < milli:
             return False
         return not self.ceilings_passed(workload, milli, leaving or Counter())
 
-    def ceilings_passed(self, workload: Workload, milli: int, leaving: Counter[str]) -> list[str]:
+    def ceilings_passed(self, workload: WorkloadInfo, milli: int, leaving: Counter[str]) -> list[str]:
         """The teams whose ceiling so much more would pass."""
         team = workload.team
         above: dict[str, int] = {}
@@ -129,7 +129,7 @@ class Board:
                 found.append(each)
         return found
 
-    def has_place(self, workload: Workload) -> bool:
+    def has_place(self, workload: WorkloadInfo) -> bool:
         """Whether its minimum of pods fits where it may lie, on what is free when all who stop are gone."""
         key = (workload.min_pods, *wishes_of(workload))
         found = self.known.get(key)
@@ -138,19 +138,19 @@ class Board:
             found = self.known[key] = self.later.most(self.pool, workload, level) >= workload.min_pods
         return found
 
-    def trial(self, workload: Workload, pods: Iterable[PodPlacement], sign: int) -> None:
+    def trial(self, workload: WorkloadInfo, pods: Iterable[PodPlacement], sign: int) -> None:
         """Take (or, with -1, give back) pods of somebody for a while."""
         self.known.clear()
         self.later.take(workload, pods, sign)
 
-    def is_free(self, workload: Workload, pods: tuple[PodPlacement, ...]) -> bool:
+    def is_free(self, workload: WorkloadInfo, pods: tuple[PodPlacement, ...]) -> bool:
         """Whether just these places are free, when all who stop are gone."""
         self.later.take(workload, pods)
         short = self.later.short(workload, pods)
         self.later.take(workload, pods, -1)
         return not short
 
-    def narrower(self, workload: Workload, pods: tuple[PodPlacement, ...]) -> str | None:
+    def narrower(self, workload: WorkloadInfo, pods: tuple[PodPlacement, ...]) -> str | None:
         """A level narrower than that of its place which it prefers, and which had room for it on idle devices."""
         preferred = workload.topology.preferred
         levels = (*self.pool.topology, "node")
@@ -171,12 +171,12 @@ class Board:
                 return level
         return None
 
-    def fewest_nodes(self, workload: Workload, pods: tuple[PodPlacement, ...]) -> int | None:
+    def fewest_nodes(self, workload: WorkloadInfo, pods: tuple[PodPlacement, ...]) -> int | None:
         """How few nodes of the domain in which these pods lie had room for as many on idle devices; ``None`` where that
         is not asked: of whom names no level, and in a pool that spreads pods."""
         topology, policy = workload.topology, self.pool.policy
         named = topology.required is not None or topology.preferred is not None
-        if workload.pods < 2 or not named or policy.placement is not Placement.BINPACK:
+        if workload.pods < 2 or not named or policy.placement is not NodeOrder.BINPACK:
             return None
         nodes = [self.picture.nodes[pod.node] for pod in pods]
         levels = (None, *self.pool.topology)
@@ -198,7 +198,7 @@ class Board:
             left, used = left - held.pop(), used + 1
         return used if left <= 0 else None
 
-    def _of_its_type(self, workload: Workload, pods: tuple[PodPlacement, ...]) -> Workload:
+    def _of_its_type(self, workload: WorkloadInfo, pods: tuple[PodPlacement, ...]) -> WorkloadInfo:
         """It as one that asks for the type that all its pods have: which of several comes before where they lie."""
         types = {
             device.gpu_type

@@ -19,7 +19,7 @@ from scheduling.checker.room import (
 )
 from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.model.plan import ReasonCode
-from scheduling.engine.model.snapshot import GPU_MILLI, Dependency, Node, Pool, Workload
+from scheduling.engine.model.snapshot import GPU_MILLI, DependencyState, NodeInfo, PoolInfo, WorkloadInfo
 
 Codes = frozenset[ReasonCode]
 NOBODY: Codes = frozenset()
@@ -77,18 +77,18 @@ class Admission:
         nodes = sorted(picture.nodes.values(), key=lambda node: node.id)
         self._nodes = {pool: [node for node in nodes if node.pool == pool] for pool in picture.pools}
 
-    def of(self, workload: Workload) -> Entry:
+    def of(self, workload: WorkloadInfo) -> Entry:
         """Where a pending workload could ever start."""
         found = self._entries.get(workload.id)
         if found is None:
             found = self._entries[workload.id] = self._entry(workload)
         return found
 
-    def first(self, workload: Workload) -> str | None:
+    def first(self, workload: WorkloadInfo) -> str | None:
         """The pool in which it counts as demand."""
         return next(iter(self.of(workload).pools), None)
 
-    def _entry(self, workload: Workload) -> Entry:
+    def _entry(self, workload: WorkloadInfo) -> Entry:
         own = _of_itself(workload, self._picture.now)
         if own is not None:
             return Entry((), frozenset({own}))
@@ -107,7 +107,7 @@ class Admission:
             return Entry((), NOBODY.union(*passing) | (every & FOR_ADMINS))
         return Entry((), every if found else frozenset({_NOWHERE}))
 
-    def _codes(self, pool: Pool, workload: Workload) -> tuple[Codes, bool]:
+    def _codes(self, pool: PoolInfo, workload: WorkloadInfo) -> tuple[Codes, bool]:
         """What keeps it out of one pool; of several that are true at once each is named. And whether these are only
         nodes that are out of service, or a pause."""
         codes, passes = self._codes_if_open(pool, workload)
@@ -115,7 +115,7 @@ class Admission:
             return frozenset({ReasonCode.POOL_PAUSED}), True
         return codes, passes
 
-    def _codes_if_open(self, pool: Pool, workload: Workload) -> tuple[Codes, bool]:
+    def _codes_if_open(self, pool: PoolInfo, workload: WorkloadInfo) -> tuple[Codes, bool]:
         fit = self.fit(pool, workload)
         if fit.codes and fit.back_milli is None:
             return fit.codes, False
@@ -123,7 +123,7 @@ class Admission:
         limits = self._quota(pool, workload, workload.min_pods * pod)
         return limits or fit.codes, bool(fit.codes and not limits)
 
-    def _quota(self, pool: Pool, workload: Workload, milli: int) -> Codes:
+    def _quota(self, pool: PoolInfo, workload: WorkloadInfo, milli: int) -> Codes:
         """What guarantees and ceilings will never allow."""
         hierarchy, quotas = self._picture.hierarchy, self._picture.quotas[pool.id]
         chain = hierarchy.chain(workload.team)
@@ -139,7 +139,7 @@ class Admission:
                 found.add(ReasonCode.EXCEEDS_CEILING)
         return frozenset(found)
 
-    def fit(self, pool: Pool, workload: Workload) -> Fit:
+    def fit(self, pool: PoolInfo, workload: WorkloadInfo) -> Fit:
         """What the empty pool holds of it."""
         key = (pool.id, workload.min_pods, workload.pods > 1, *wishes_of(workload))
         found = self._fits.get(key)
@@ -147,7 +147,7 @@ class Admission:
             found = self._fits[key] = self._fit(pool, workload)
         return found
 
-    def _fit(self, pool: Pool, workload: Workload) -> Fit:
+    def _fit(self, pool: PoolInfo, workload: WorkloadInfo) -> Fit:
         nodes = self._nodes[pool.id]
         found = _judge(pool, [node for node in nodes if node.cluster_online], workload)
         if not found.codes:
@@ -166,7 +166,7 @@ class Admission:
 _NOWHERE = ReasonCode.NO_MATCHING_NODES
 
 
-def wishes_of(workload: Workload) -> tuple[object, ...]:
+def wishes_of(workload: WorkloadInfo) -> tuple[object, ...]:
     """Everything about a pod that decides where it may lie."""
     return (
         workload.request,
@@ -181,20 +181,20 @@ def wishes_of(workload: Workload) -> tuple[object, ...]:
     )
 
 
-def _of_itself(workload: Workload, now: int) -> ReasonCode | None:
+def _of_itself(workload: WorkloadInfo, now: int) -> ReasonCode | None:
     """What keeps it out of every queue."""
     if workload.held:
         return ReasonCode.HELD
-    if workload.dependency is Dependency.WAITING:
+    if workload.dependency is DependencyState.WAITING:
         return ReasonCode.WAITING_FOR_DEPENDENCY
-    if workload.dependency is Dependency.FAILED:
+    if workload.dependency is DependencyState.FAILED:
         return ReasonCode.DEPENDENCY_FAILED
     if workload.backing_off_until is not None and workload.backing_off_until > now:
         return ReasonCode.BACKING_OFF
     return None
 
 
-def _judge(pool: Pool, nodes: Iterable[Node], workload: Workload) -> Fit:
+def _judge(pool: PoolInfo, nodes: Iterable[NodeInfo], workload: WorkloadInfo) -> Fit:
     """What these nodes, empty, hold of the workload's pods."""
     usable = [node for node in nodes if node.ready and not node.cordoned]
     typed = [node for node in usable if _has_type(node, workload)]
@@ -226,18 +226,18 @@ def _judge(pool: Pool, nodes: Iterable[Node], workload: Workload) -> Fit:
     return Fit(frozenset(codes[:1]), together, _pod_milli(admitting, workload) or _pod_milli(ever, workload))
 
 
-def _has_type(node: Node, workload: Workload) -> bool:
+def _has_type(node: NodeInfo, workload: WorkloadInfo) -> bool:
     offered = any(is_offered(workload, device) for device in node.devices)
     return offered or not (workload.gpu_types or any(map(is_slice, node.devices)))
 
 
-def _has_slices_only(nodes: Iterable[Node], workload: Workload) -> bool:
+def _has_slices_only(nodes: Iterable[NodeInfo], workload: WorkloadInfo) -> bool:
     """Whether everything there is goes to workloads that name it."""
     devices = [device for node in nodes for device in node.devices]
     return bool(devices) and not any(is_offered(workload, device) for device in devices)
 
 
-def _pod_milli(nodes: Iterable[Node], workload: Workload) -> int:
+def _pod_milli(nodes: Iterable[NodeInfo], workload: WorkloadInfo) -> int:
     """What a pod takes where it takes most."""
     shares = [
         share_on(workload, node, device) or 0 for node in nodes for device in devices_for(workload, node)
@@ -245,6 +245,6 @@ def _pod_milli(nodes: Iterable[Node], workload: Workload) -> int:
     return devices_per_pod(workload) * min(GPU_MILLI, max(shares, default=0))
 
 
-def _not_shared(node: Node) -> Node:
+def _not_shared(node: NodeInfo) -> NodeInfo:
     """The node with devices that nobody shares."""
     return replace(node, devices=tuple([replace(each, shared_by=None) for each in node.devices]))

@@ -10,7 +10,7 @@ from scheduling.checker.room import Rooms
 from scheduling.checker.shares import capacity_of
 from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.model.plan import FindingCode
-from scheduling.engine.model.snapshot import Status
+from scheduling.engine.model.snapshot import OpenStatus
 
 Numbers = dict[str, int | bool | None]
 
@@ -38,7 +38,7 @@ def _of_pool(picture: Picture, book: Book) -> Numbers:
     nodes = [node for node in picture.nodes.values() if node.pool == book.pool]
     rooms = Rooms(nodes)
     for fate in book.fates:
-        exists = fate.workload.status is not Status.QUEUED
+        exists = fate.workload.status is not OpenStatus.QUEUED
         rooms.take(fate.workload, (*fate.kept, *fate.new, *(fate.lost if exists else ())))
     for workload in picture.guests(book.pool):
         rooms.take(workload, workload.placements)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduling.engine.model.snapshot import Team
+from scheduling.engine.model.snapshot import TeamInfo
 
 
 class Hierarchy:
     """Who is whose parent. A team whose parent is not among the rows is a top team; ``None`` stands for the root."""
 
-    def __init__(self, teams: Iterable[Team]) -> None:
+    def __init__(self, teams: Iterable[TeamInfo]) -> None:
         self.teams = {team.id: team for team in sorted(teams, key=lambda team: team.id)}
         self.children: dict[str | None, list[str]] = {None: []}
         for team in self.teams.values():

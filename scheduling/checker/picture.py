@@ -9,7 +9,7 @@ from enum import StrEnum
 from scheduling.checker.hierarchy import Hierarchy, Quotas
 from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.model.plan import Allocation, Plan, Preemption, Reason, Shrink, Start
-from scheduling.engine.model.snapshot import PLACED, PodPlacement, Snapshot, Status, Workload
+from scheduling.engine.model.snapshot import PLACED, OpenStatus, PodPlacement, Snapshot, WorkloadInfo
 
 
 class Action(StrEnum):
@@ -25,8 +25,8 @@ class Action(StrEnum):
 
 PLACED_ACTIONS = frozenset({Action.GROW, Action.KEEP, Action.SHRINK, Action.PREEMPT})
 ACTIONS = {
-    Status.PENDING: frozenset({Action.START, Action.WAIT}),
-    Status.STOPPING: frozenset({Action.KEEP}),
+    OpenStatus.PENDING: frozenset({Action.START, Action.WAIT}),
+    OpenStatus.STOPPING: frozenset({Action.KEEP}),
     **dict.fromkeys(PLACED, PLACED_ACTIONS),
 }
 
@@ -35,7 +35,7 @@ ACTIONS = {
 class Fate:
     """One workload under the plan: the pods it keeps, those it gets, those it gives up."""
 
-    workload: Workload
+    workload: WorkloadInfo
     action: Action
     pool: str | None
     kept: tuple[PodPlacement, ...] = ()
@@ -58,7 +58,7 @@ class Fate:
     @property
     def allocated(self) -> bool:
         """Whether it counts against its team after the plan."""
-        return bool(self.kept or self.new) and self.workload.status is not Status.STOPPING
+        return bool(self.kept or self.new) and self.workload.status is not OpenStatus.STOPPING
 
     @property
     def before_milli(self) -> int:
@@ -90,7 +90,7 @@ def malformed(snapshot: Snapshot, plan: Plan) -> Iterator[Violation]:
                 yield broken(BrokenRule.UNKNOWN_ROW, f"{id_} is none of the workloads.", workload=id_)
     for id_, actions in found.items():
         workload = workloads[id_]
-        if not actions and workload.status is not Status.PENDING and workload.pool not in pools:
+        if not actions and workload.status is not OpenStatus.PENDING and workload.pool not in pools:
             continue
         if len(actions) != 1:
             text = f"{id_} stands {len(actions)} times in the plan."
@@ -179,7 +179,7 @@ class Picture:
             key=lambda fate: fate.workload.id,
         )
 
-    def guests(self, pool: str) -> list[Workload]:
+    def guests(self, pool: str) -> list[WorkloadInfo]:
         """Those of other pools who lie on nodes that are this one's by now."""
         there = {node.id for node in self.nodes.values() if node.pool == pool}
         return [
@@ -196,7 +196,7 @@ class Picture:
         return [row for row in rows if row.workload in start.victims]
 
 
-def _shrunk(workload: Workload, shrink: Shrink) -> Fate:
+def _shrunk(workload: WorkloadInfo, shrink: Shrink) -> Fate:
     kept = tuple(pod for pod in workload.placements if pod.pod_index not in shrink.pods)
     lost = tuple(pod for pod in workload.placements if pod.pod_index in shrink.pods)
     return Fate(

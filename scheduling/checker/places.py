@@ -17,7 +17,7 @@ from scheduling.checker.room import (
 )
 from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.model.plan import ReasonCode
-from scheduling.engine.model.snapshot import PLACED, PodPlacement, Status
+from scheduling.engine.model.snapshot import PLACED, OpenStatus, PodPlacement
 
 
 def broken_places(picture: Picture) -> Iterator[Violation]:
@@ -109,9 +109,9 @@ def _capacity(picture: Picture) -> Iterator[Violation]:
     for fate in picture.fates.values():
         workload = fate.workload
         status = workload.status
-        if status is not Status.STOPPING:
+        if status is not OpenStatus.STOPPING:
             promised.take(workload, (*fate.kept, *fate.new))
-        exists = status in (Status.STARTING, Status.RUNNING, Status.STOPPING)
+        exists = status in (OpenStatus.STARTING, OpenStatus.RUNNING, OpenStatus.STOPPING)
         waits = fate.action is Action.START and picture.starts[workload.id].waits_for_victims
         held.take(workload, (*(workload.placements if exists else ()), *(() if waits else fate.new)))
         lost = fate.lost if exists else ()
@@ -131,7 +131,7 @@ def _capacity(picture: Picture) -> Iterator[Violation]:
             yield broken(BrokenRule.WAITS_UNTRUE, text, workload=workload.id)
         first = (*fate.kept, *fate.at_its_turn)
         is_held = everything.short(workload, first) and not promised.short(workload, first)
-        if is_held and workload.status in (Status.PENDING, Status.QUEUED):
+        if is_held and workload.status in (OpenStatus.PENDING, OpenStatus.QUEUED):
             yield from _while_it_waits(fate, told=waits)
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from scheduling.checker.board import ROOT, Board
 from scheduling.checker.hierarchy import own_branch
-from scheduling.engine.model.snapshot import GPU_MILLI, HOUR_MS, ElasticPreemption, Fairness, Workload
+from scheduling.engine.model.snapshot import GPU_MILLI, HOUR_MS, ElasticPreemption, Fairness, WorkloadInfo
 
 Rank = tuple[bool, Fraction, int, str]
 
@@ -19,10 +19,10 @@ class Line:
     inside it the tree decides, from the root down.
     """
 
-    def __init__(self, board: Board, candidates: Iterable[Workload]) -> None:
+    def __init__(self, board: Board, candidates: Iterable[WorkloadInfo]) -> None:
         self._board = board
         self._by_priority = board.pool.policy.elastic_preemption is ElasticPreemption.PRIORITY
-        buckets: dict[tuple[bool, int], dict[str, list[Workload]]] = {}
+        buckets: dict[tuple[bool, int], dict[str, list[WorkloadInfo]]] = {}
         for workload in sorted(candidates, key=_inside_a_team, reverse=True):
             level = -workload.priority if workload.reserved or self._by_priority else 0
             leaves = buckets.setdefault((not workload.reserved, level), {})
@@ -31,9 +31,9 @@ class Line:
         self._children = _children(board)
         self._usage = _usage(board)
         self._gone: set[str] = set()
-        self._heads: dict[str, Workload | None] = {}
+        self._heads: dict[str, WorkloadInfo | None] = {}
 
-    def head(self) -> Workload | None:
+    def head(self) -> WorkloadInfo | None:
         """The next one, who stays; ``None`` at the end."""
         while self._buckets:
             found = self._head(ROOT)
@@ -43,22 +43,22 @@ class Line:
             self._heads.clear()
         return None
 
-    def remove(self, workload: Workload) -> None:
+    def remove(self, workload: WorkloadInfo) -> None:
         """Its turn has come, here or in another pool."""
         self._gone.add(workload.id)
         self.touch(workload)
 
-    def touch(self, workload: Workload) -> None:
+    def touch(self, workload: WorkloadInfo) -> None:
         """What its team has, or whom it has waiting, has changed."""
         for branch in self._board.line(workload):
             self._heads.pop(branch, None)
 
-    def _head(self, branch: str) -> Workload | None:
+    def _head(self, branch: str) -> WorkloadInfo | None:
         if branch not in self._heads:
             self._heads[branch] = self._find_head(branch)
         return self._heads[branch]
 
-    def _find_head(self, branch: str) -> Workload | None:
+    def _find_head(self, branch: str) -> WorkloadInfo | None:
         if not self._children[branch]:
             waiting = self._buckets[-1].get(branch, [])
             while waiting and waiting[-1].id in self._gone:
@@ -68,7 +68,7 @@ class Line:
         ranked = [(self._rank(child, head), head) for child, head in heads if head is not None]
         return min(ranked, key=lambda entry: entry[0])[1] if ranked else None
 
-    def _rank(self, branch: str, head: Workload) -> Rank:
+    def _rank(self, branch: str, head: WorkloadInfo) -> Rank:
         """The standing of a branch among its siblings; nothing is due to those that come last."""
         board = self._board
         due: int | Fraction
@@ -81,7 +81,7 @@ class Line:
         return (not due, Fraction(has, due) if due else Fraction(0), head.submitted_at, head.id)
 
 
-def _inside_a_team(workload: Workload) -> tuple[int, int, str]:
+def _inside_a_team(workload: WorkloadInfo) -> tuple[int, int, str]:
     return (-workload.priority, workload.submitted_at, workload.id)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from scheduling.checker.picture import Action, Fate, Picture
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.model.snapshot import PLACED, Workload
+from scheduling.engine.model.snapshot import PLACED, WorkloadInfo
 
 Parts = list[tuple[str | None, int]]
 """Whose own part pays how much; ``None`` for what nobody's does."""
@@ -20,7 +20,7 @@ def broken_quotas(books: Iterable[Book]) -> Iterator[Violation]:
         yield from _ceilings(book)
 
 
-def admitted(workload: Workload, now: int) -> tuple[bool, int, int, str]:
+def admitted(workload: WorkloadInfo, now: int) -> tuple[bool, int, int, str]:
     """The order in which placed workloads were admitted, as far as a snapshot tells: who began later than now, by a
     clock that went back, has just begun."""
     started = workload.started_at

@@ -7,38 +7,38 @@ from dataclasses import dataclass
 
 from scheduling.engine.model.snapshot import (
     GPU_MILLI,
-    Device,
+    DeviceInfo,
     Memory,
-    Node,
+    NodeInfo,
     PodPlacement,
-    Pool,
+    PoolInfo,
     Sharing,
     Slicing,
     Taint,
-    Workload,
+    WorkloadInfo,
 )
 
 Domain = tuple[str, ...]
 
 
-def is_whole(workload: Workload) -> bool:
+def is_whole(workload: WorkloadInfo) -> bool:
     """Whether its pods take whole devices."""
     return not isinstance(workload.request, Memory) and workload.request.milli >= GPU_MILLI
 
 
-def devices_per_pod(workload: Workload) -> int:
+def devices_per_pod(workload: WorkloadInfo) -> int:
     """How many devices each of its pods takes."""
     if isinstance(workload.request, Memory):
         return 1
     return max(1, workload.request.milli // GPU_MILLI)
 
 
-def is_slice(device: Device) -> bool:
+def is_slice(device: DeviceInfo) -> bool:
     """Whether it is no GPU of its own, but was cut from one."""
     return device.slicing is not Slicing.WHOLE
 
 
-def is_offered(workload: Workload, device: Device) -> bool:
+def is_offered(workload: WorkloadInfo, device: DeviceInfo) -> bool:
     """Whether its type is asked for: by its name, or, where none is named, as a GPU, of which a replica is a part."""
     if workload.gpu_types:
         return device.gpu_type in workload.gpu_types
@@ -47,12 +47,12 @@ def is_offered(workload: Workload, device: Device) -> bool:
     return device.slicing is not Slicing.MIG
 
 
-def is_closed(workload: Workload, device: Device) -> bool:
+def is_closed(workload: WorkloadInfo, device: DeviceInfo) -> bool:
     """Whether others share it than those whom its pods may share with; who takes all of it shares nothing."""
     return not is_whole(workload) and device.shared_by not in (None, *workload.shares_with)
 
 
-def lies_on_slices(workload: Workload, node: Node) -> bool | None:
+def lies_on_slices(workload: WorkloadInfo, node: NodeInfo) -> bool | None:
     """Whether slices are what a gang that names types takes of a node, not GPUs: it never has both. Of a node with both
     it takes what it names first. ``None`` where that is not asked: of others."""
     if workload.pods < 2 or not workload.gpu_types:
@@ -65,13 +65,13 @@ def lies_on_slices(workload: Workload, node: Node) -> bool | None:
     return min(found)[1] if found else None
 
 
-def devices_for(workload: Workload, node: Node) -> list[Device]:
+def devices_for(workload: WorkloadInfo, node: NodeInfo) -> list[DeviceInfo]:
     """The devices of a node, of one with both only the GPUs or only the slices for a gang that lies on one of these."""
     sliced = lies_on_slices(workload, node)
     return [device for device in node.devices if sliced is None or is_slice(device) == sliced]
 
 
-def sorts_of(nodes: Mapping[str, Node], pods: Iterable[PodPlacement]) -> set[bool]:
+def sorts_of(nodes: Mapping[str, NodeInfo], pods: Iterable[PodPlacement]) -> set[bool]:
     """Whether pods lie on slices, on GPUs, or on both."""
     found = set()
     for pod in pods:
@@ -80,14 +80,14 @@ def sorts_of(nodes: Mapping[str, Node], pods: Iterable[PodPlacement]) -> set[boo
     return found
 
 
-def share_on(workload: Workload, node: Node, device: Device) -> int | None:
+def share_on(workload: WorkloadInfo, node: NodeInfo, device: DeviceInfo) -> int | None:
     """What a pod takes of a device if it lands there; ``None`` where it cannot use it."""
     if device.foreign or is_closed(workload, device):
         return None
     return takes(workload, node, device)
 
 
-def takes(workload: Workload, node: Node, device: Device) -> int | None:
+def takes(workload: WorkloadInfo, node: NodeInfo, device: DeviceInfo) -> int | None:
     """What a pod takes of a device that nobody else uses; ``None`` where it cannot use it."""
     if not is_offered(workload, device):
         return None
@@ -102,7 +102,7 @@ def takes(workload: Workload, node: Node, device: Device) -> int | None:
     return min(workload.request.milli, GPU_MILLI)
 
 
-def _slice_suffices(workload: Workload, device: Device) -> bool:
+def _slice_suffices(workload: WorkloadInfo, device: DeviceInfo) -> bool:
     """Whether one slice, all of it, is enough for a pod: a pod never has two."""
     if isinstance(workload.request, Memory):
         return device.memory_mib is not None and workload.request.mib <= device.memory_mib
@@ -111,7 +111,7 @@ def _slice_suffices(workload: Workload, device: Device) -> bool:
     return workload.request.milli <= device.share_milli
 
 
-def refusal(pool: Pool, node: Node, workload: Workload) -> str | None:
+def refusal(pool: PoolInfo, node: NodeInfo, workload: WorkloadInfo) -> str | None:
     """Why a node takes no pod of the workload, whatever is free on it; ``None`` if it does."""
     labels = dict(node.labels)
     given = node.sharing or any(map(is_slice, node.devices))
@@ -133,7 +133,7 @@ def refusal(pool: Pool, node: Node, workload: Workload) -> str | None:
     return next((why for fine, why in tests if not fine), None)
 
 
-def tolerated(workload: Workload, taint: Taint) -> bool:
+def tolerated(workload: WorkloadInfo, taint: Taint) -> bool:
     """Whether a taint lets the workload in."""
     if taint.effect not in ("NoSchedule", "NoExecute"):
         return True
@@ -143,7 +143,7 @@ def tolerated(workload: Workload, taint: Taint) -> bool:
     )
 
 
-def domain_of(pool: Pool, node: Node, level: str | None) -> Domain | None:
+def domain_of(pool: PoolInfo, node: NodeInfo, level: str | None) -> Domain | None:
     """The domain of a level in which a node lies (``None``: its cluster); ``None`` if it lies in none."""
     if level is None:
         return (node.cluster,)
@@ -165,12 +165,12 @@ class Room:
     memory_mib: int | None
 
     @classmethod
-    def empty(cls, node: Node) -> Room:
+    def empty(cls, node: NodeInfo) -> Room:
         """The room of a node that runs nothing of ours."""
         devices = {device.index: 0 if device.foreign else device.share_milli for device in node.devices}
         return cls(devices, node.cpu_milli, node.memory_mib)
 
-    def take(self, workload: Workload, pod: PodPlacement, sign: int = 1) -> None:
+    def take(self, workload: WorkloadInfo, pod: PodPlacement, sign: int = 1) -> None:
         """Take (or, with -1, give back) what a pod holds."""
         for share in pod.devices:
             if share.index in self.devices:
@@ -180,14 +180,14 @@ class Room:
         if self.memory_mib is not None:
             self.memory_mib -= sign * workload.memory_mib
 
-    def short(self, workload: Workload, pod: PodPlacement) -> bool:
+    def short(self, workload: WorkloadInfo, pod: PodPlacement) -> bool:
         """Whether something that the pod takes is given out beyond what there is."""
         devices = any(self.devices.get(share.index, 0) < 0 for share in pod.devices)
         cpu = self.cpu_milli is not None and self.cpu_milli < 0 and workload.cpu_milli > 0
         memory = self.memory_mib is not None and self.memory_mib < 0 and workload.memory_mib > 0
         return devices or cpu or memory
 
-    def pods(self, node: Node, workload: Workload) -> int:
+    def pods(self, node: NodeInfo, workload: WorkloadInfo) -> int:
         """How many pods of a workload fit beside what is there."""
         devices = devices_for(workload, node)
         if is_whole(workload):
@@ -213,22 +213,22 @@ class Room:
 class Rooms:
     """The rooms of some nodes, as pods come and go."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Iterable[NodeInfo]) -> None:
         self.nodes = {node.id: node for node in nodes}
         self.rooms = {node.id: Room.empty(node) for node in self.nodes.values()}
 
-    def take(self, workload: Workload, pods: Iterable[PodPlacement], sign: int = 1) -> None:
+    def take(self, workload: WorkloadInfo, pods: Iterable[PodPlacement], sign: int = 1) -> None:
         """Take (or, with -1, give back) what pods hold. Those on nodes that are gone hold nothing."""
         for pod in pods:
             if pod.node in self.rooms:
                 self.rooms[pod.node].take(workload, pod, sign)
 
-    def short(self, workload: Workload, pods: Iterable[PodPlacement]) -> bool:
+    def short(self, workload: WorkloadInfo, pods: Iterable[PodPlacement]) -> bool:
         """Whether something that these pods take is given out beyond what there is."""
         return any(pod.node in self.rooms and self.rooms[pod.node].short(workload, pod) for pod in pods)
 
     def most(
-        self, pool: Pool, workload: Workload, level: str | None, barred: frozenset[str] = frozenset()
+        self, pool: PoolInfo, workload: WorkloadInfo, level: str | None, barred: frozenset[str] = frozenset()
     ) -> int:
         """How many of a workload's pods the best domain of a level holds; nodes ``barred`` do not count."""
         held: dict[tuple[Domain, bool | None], int] = {}

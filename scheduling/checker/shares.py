@@ -14,7 +14,7 @@ from scheduling.checker.hierarchy import own_branch
 from scheduling.checker.picture import Picture, milli_of
 from scheduling.checker.quota import Book, Charging
 from scheduling.checker.violation import BrokenRule, Violation, broken
-from scheduling.engine.model.snapshot import GPU_MILLI, PLACED, Status, Workload
+from scheduling.engine.model.snapshot import GPU_MILLI, PLACED, OpenStatus, WorkloadInfo
 
 Key = tuple[int, int, str]
 
@@ -78,7 +78,7 @@ class Branch:
 class _Wish:
     """A waiting workload's part of a demand."""
 
-    workload: Workload
+    workload: WorkloadInfo
     pods: int
     least: int
     pod_milli: int
@@ -134,10 +134,10 @@ class Shares:
                 self.branches[own_branch(team_id)] = own
                 branch.children.append(own)
 
-    def _wishes(self, placed: list[Workload]) -> Iterator[_Wish]:
+    def _wishes(self, placed: list[WorkloadInfo]) -> Iterator[_Wish]:
         """Who waits, with all the pods that could start in an empty pool, and what running gangs have not grown."""
         for workload in self._picture.snapshot.workloads:
-            if workload.status is Status.PENDING and self._admission.first(workload) == self._pool.id:
+            if workload.status is OpenStatus.PENDING and self._admission.first(workload) == self._pool.id:
                 fit = self._admission.fit(self._pool, workload)
                 pods = min(workload.pods, fit.together)
                 yield _Wish(workload, pods, workload.min_pods, fit.pod_milli)
@@ -148,7 +148,7 @@ class Shares:
                 if rest > 0 and fit.pod_milli:
                     yield _Wish(workload, rest, 1, fit.pod_milli)
 
-    def _count_wishes(self, book: Book, placed: list[Workload]) -> None:
+    def _count_wishes(self, book: Book, placed: list[WorkloadInfo]) -> None:
         charging = Charging(self._picture, self._pool.id)
         charging.left = dict(book.charging.left)
         for wish in sorted(self._wishes(placed), key=lambda wish: wish.key):

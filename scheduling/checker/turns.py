@@ -18,7 +18,7 @@ from scheduling.checker.queue import Line
 from scheduling.checker.victims import Taking, broken_rights, what_leaves
 from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.model.plan import Start
-from scheduling.engine.model.snapshot import PodPlacement, Queueing, Status, Workload
+from scheduling.engine.model.snapshot import OpenStatus, PodPlacement, Queueing, WorkloadInfo
 
 
 class Turns:
@@ -28,9 +28,9 @@ class Turns:
         self._picture = picture
         self._admission = admission
         self._boards = boards
-        self._waiting: dict[str, list[Workload]] = {pool: [] for pool in boards}
-        self._offered: list[Workload] = []
-        self.heads: dict[str, Workload | None] = dict.fromkeys(boards)
+        self._waiting: dict[str, list[WorkloadInfo]] = {pool: [] for pool in boards}
+        self._offered: list[WorkloadInfo] = []
+        self.heads: dict[str, WorkloadInfo | None] = dict.fromkeys(boards)
         """The first of those who wait in each pool that lacked only a place when its turn came."""
         self._to_come = Counter(start.pool for start in picture.plan.starts if start.victims)
         self._named = Counter(id_ for start in picture.plan.starts for id_ in start.victims)
@@ -38,13 +38,13 @@ class Turns:
             pool: Line(board, [each for each in self._candidates() if pool in admission.of(each).pools])
             for pool, board in boards.items()
         }
-        self._ahead: dict[str, Workload] = {}
-        self.order: list[Workload] = []
+        self._ahead: dict[str, WorkloadInfo] = {}
+        self.order: list[WorkloadInfo] = []
         self.told = True
         """Whether the whole course could be told."""
 
-    def _candidates(self) -> list[Workload]:
-        pending = [each for each in self._picture.snapshot.workloads if each.status is Status.PENDING]
+    def _candidates(self) -> list[WorkloadInfo]:
+        pending = [each for each in self._picture.snapshot.workloads if each.status is OpenStatus.PENDING]
         return sorted(pending, key=lambda workload: workload.id)
 
     def run(self) -> Iterator[Violation]:
@@ -80,9 +80,9 @@ class Turns:
             text = f"{workload.id} starts, although its turn came when it could not, and nothing was left over later."
             yield broken(BrokenRule.ORDER, text, workload=workload.id)
 
-    def _next(self) -> Workload | None:
+    def _next(self) -> WorkloadInfo | None:
         """The head of all queues that it stands in; where heads wait for each other, the first of them."""
-        heads: list[Workload] = []
+        heads: list[WorkloadInfo] = []
         for line in self._lines.values():
             head = line.head()
             if head is not None:
@@ -108,7 +108,7 @@ class Turns:
 
     # --- One turn -------------------------------------------------------------------------------------------
 
-    def _waits(self, workload: Workload) -> Iterator[Violation]:
+    def _waits(self, workload: WorkloadInfo) -> Iterator[Violation]:
         """Nobody waits who fits at his turn, nor a reserved one for whom elastic work could make way."""
         fate = self._picture.fates[workload.id]
         for pool in self._admission.of(workload).pools:
@@ -130,7 +130,7 @@ class Turns:
             if self.heads[board.pool.id] is None and board.quota_allows(workload, board.asked(workload)):
                 self.heads[board.pool.id] = workload
 
-    def _could_make_way(self, board: Board, workload: Workload, milli: int) -> bool:
+    def _could_make_way(self, board: Board, workload: WorkloadInfo, milli: int) -> bool:
         if board.charging.available(workload.team) < milli:
             return False
         key = ("make way", workload.team, milli, workload.min_pods, *wishes_of(workload))
@@ -140,7 +140,7 @@ class Turns:
             board.known[key] = found
         return found
 
-    def _all_elastic_gone(self, board: Board, workload: Workload, milli: int) -> bool:
+    def _all_elastic_gone(self, board: Board, workload: WorkloadInfo, milli: int) -> bool:
         """Whether it would fit if all elastic work went."""
         takings = [Taking(victim, pods, whole=True) for victim, pods in board.elastic.values()]
         if not board.quota_allows(workload, milli, what_leaves(board, takings)):
@@ -152,7 +152,7 @@ class Turns:
             board.trial(taking.victim, taking.pods, 1)
         return found
 
-    def _starts(self, workload: Workload, start: Start, board: Board) -> Iterator[Violation]:
+    def _starts(self, workload: WorkloadInfo, start: Start, board: Board) -> Iterator[Violation]:
         """Without victims: not past a head under strict FIFO, in the narrowest domain, in the first pool."""
         if not self._held_up(board.pool.id):
             level = None if start.waits_for_victims else board.narrower(workload, self._pods(workload))
@@ -173,13 +173,13 @@ class Turns:
                 yield broken(BrokenRule.PASSED_OVER, text, workload=workload.id, pool=pool)
         self._seat(workload, board)
 
-    def _fits(self, pool: str, workload: Workload) -> bool:
+    def _fits(self, pool: str, workload: WorkloadInfo) -> bool:
         """Whether it fits there without victims, and nobody is ahead of it."""
         board = self._boards[pool]
         quota = not self._held_up(pool) and board.quota_allows(workload, board.asked(workload))
         return quota and board.has_place(workload)
 
-    def _more_nodes(self, workload: Workload, board: Board) -> Iterator[Violation]:
+    def _more_nodes(self, workload: WorkloadInfo, board: Board) -> Iterator[Violation]:
         """A gang that names a level lies on no more nodes than it needs."""
         pods = self._pods(workload)
         used, fewest = len({pod.node for pod in pods}), board.fewest_nodes(workload, pods)
@@ -187,14 +187,14 @@ class Turns:
             text = f"{workload.id} names a level and lies on {used} nodes, where {fewest} had room for it."
             yield broken(BrokenRule.MORE_NODES, text, workload=workload.id)
 
-    def _pods(self, workload: Workload) -> tuple[PodPlacement, ...]:
+    def _pods(self, workload: WorkloadInfo) -> tuple[PodPlacement, ...]:
         return self._picture.fates[workload.id].at_its_turn
 
-    def _seat(self, workload: Workload, board: Board) -> None:
+    def _seat(self, workload: WorkloadInfo, board: Board) -> None:
         board.start(workload, self._pods(workload))
         self._lines[board.pool.id].touch(workload)
 
-    def _starts_with_victims(self, workload: Workload, start: Start, board: Board) -> Iterator[Violation]:
+    def _starts_with_victims(self, workload: WorkloadInfo, start: Start, board: Board) -> Iterator[Violation]:
         """Only with lawful victims, each of whom is needed, and not where it fitted without any."""
         where = {"workload": workload.id, "pool": board.pool.id}
         for pool in self._admission.of(workload).pools:
@@ -234,7 +234,7 @@ class Turns:
         return found
 
     def _needless(
-        self, board: Board, workload: Workload, takings: list[Taking], used: Counter[str]
+        self, board: Board, workload: WorkloadInfo, takings: list[Taking], used: Counter[str]
     ) -> Iterator[Violation]:
         """Those without whom the newcomer fits too, and may still take the others; ``used`` is from before."""
         milli = board.asked(workload)
@@ -249,7 +249,9 @@ class Turns:
                     BrokenRule.NEEDLESS_VICTIM, text, workload=taking.victim.id, workload2=workload.id
                 )
 
-    def _lawful(self, board: Board, workload: Workload, takings: list[Taking], used: Counter[str]) -> bool:
+    def _lawful(
+        self, board: Board, workload: WorkloadInfo, takings: list[Taking], used: Counter[str]
+    ) -> bool:
         """Whether the newcomer might have taken these alone."""
         board.used, now = used, board.used
         found = next(broken_rights(board, workload, takings), None) is None

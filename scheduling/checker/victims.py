@@ -13,10 +13,10 @@ from scheduling.engine.model.plan import Preemption, Rule, Shrink, Start
 from scheduling.engine.model.snapshot import (
     GPU_MILLI,
     ElasticPreemption,
+    OpenStatus,
     PodPlacement,
     Policy,
-    Status,
-    Workload,
+    WorkloadInfo,
 )
 
 Gone = Preemption | Shrink
@@ -55,7 +55,7 @@ def _beneficiary(picture: Picture, row: Gone) -> Iterator[Violation]:
         yield broken(BrokenRule.VICTIM_FACTS, text, workload=row.workload, workload2=row.by)
 
 
-def right_of(policy: Policy, newcomer: Workload, victim: Workload) -> tuple[Rule, ...]:
+def right_of(policy: Policy, newcomer: WorkloadInfo, victim: WorkloadInfo) -> tuple[Rule, ...]:
     """By which rules the newcomer may take the victim, if the shares allow it; none at all for a reserved one."""
     mode = policy.elastic_preemption
     same_team = newcomer.team == victim.team
@@ -90,15 +90,15 @@ def _facts(picture: Picture, row: Gone) -> Iterator[Violation]:
         yield broken(BrokenRule.VICTIM_FACTS, text, **where)
 
 
-def lost_gpu_ms(workload: Workload, now: int) -> int:
+def lost_gpu_ms(workload: WorkloadInfo, now: int) -> int:
     """The work that is lost with it: since its last checkpoint, else since its start."""
-    if workload.status is not Status.RUNNING or workload.started_at is None:
+    if workload.status is not OpenStatus.RUNNING or workload.started_at is None:
         return 0
     since = max(workload.started_at, workload.checkpointed_at or workload.started_at)
     return milli_of(workload.placements) * max(0, now - since) // GPU_MILLI
 
 
-def _class(picture: Picture, start: Start, victim: Workload) -> Iterator[Violation]:
+def _class(picture: Picture, start: Start, victim: WorkloadInfo) -> Iterator[Violation]:
     """Class, policy and protection allow that he goes."""
     newcomer, policy = picture.workloads[start.workload], picture.pools[start.pool].policy
     where = {"workload": victim.id, "workload2": newcomer.id}
@@ -115,7 +115,7 @@ def _class(picture: Picture, start: Start, victim: Workload) -> Iterator[Violati
     elif not newcomer.reserved:
         # A clock that was set back makes nobody's time negative.
         ran = max(0, picture.now - (victim.started_at or 0))
-        young = victim.status is Status.RUNNING and victim.started_at is not None
+        young = victim.status is OpenStatus.RUNNING and victim.started_at is not None
         if young and ran < policy.min_runtime_ms:
             text = f"{victim.id} goes after {ran} ms, before its minimum of {policy.min_runtime_ms}."
             yield broken(BrokenRule.PROTECTED_VICTIM, text, **where)
@@ -131,7 +131,7 @@ def _class(picture: Picture, start: Start, victim: Workload) -> Iterator[Violati
 class Taking:
     """What one newcomer takes of one victim: all it has (``whole``), or pods above its minimum."""
 
-    victim: Workload
+    victim: WorkloadInfo
     pods: tuple[PodPlacement, ...]
     whole: bool
 
@@ -141,7 +141,7 @@ class Taking:
         return milli_of(self.pods)
 
 
-def broken_rights(board: Board, newcomer: Workload, takings: list[Taking]) -> Iterator[Violation]:
+def broken_rights(board: Board, newcomer: WorkloadInfo, takings: list[Taking]) -> Iterator[Violation]:
     """Whether shares allow the victims, before they go; and whether one of them could take his place back."""
     leaving = what_leaves(board, takings)
     policy = board.pool.policy
@@ -162,7 +162,7 @@ def broken_rights(board: Board, newcomer: Workload, takings: list[Taking]) -> It
 class Claim:
     """A newcomer, what it asks, and what leaves of each branch for it."""
 
-    newcomer: Workload
+    newcomer: WorkloadInfo
     milli: int
     leaving: Counter[str]
 
@@ -176,14 +176,14 @@ def what_leaves(board: Board, takings: Iterable[Taking]) -> Counter[str]:
     return leaving
 
 
-def _parting(board: Board, one: Workload, other: Workload) -> tuple[tuple[str, ...], str]:
+def _parting(board: Board, one: WorkloadInfo, other: WorkloadInfo) -> tuple[tuple[str, ...], str]:
     """The branches of the first below the point where the two part, and the other's branch there."""
     mine, theirs = board.line(one), board.line(other)
     at = next(at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b)
     return mine[at:], theirs[at]
 
 
-def _gone_before(board: Board, newcomer: Workload, taking: Taking, takings: Iterable[Taking]) -> int:
+def _gone_before(board: Board, newcomer: WorkloadInfo, taking: Taking, takings: Iterable[Taking]) -> int:
     """What has left of the victim's branch at least before the last one of it goes: all but the largest."""
     _, branch = _parting(board, newcomer, taking.victim)
     policy = board.pool.policy
@@ -195,7 +195,7 @@ def _gone_before(board: Board, newcomer: Workload, taking: Taking, takings: Iter
     return sum(fair) - max(fair)
 
 
-def _fair(board: Board, claim: Claim, victim: Workload, gone_before: int) -> bool:
+def _fair(board: Board, claim: Claim, victim: WorkloadInfo, gone_before: int) -> bool:
     """The fair-share rule, by entitlements or by guarantees."""
     mine, theirs = _parting(board, claim.newcomer, victim)
     branches = board.shares.branches
@@ -210,7 +210,7 @@ def _fair(board: Board, claim: Claim, victim: Workload, gone_before: int) -> boo
     )
 
 
-def _takes_back(board: Board, newcomer: Workload, victim: Workload, leaving: Counter[str]) -> bool:
+def _takes_back(board: Board, newcomer: WorkloadInfo, victim: WorkloadInfo, leaving: Counter[str]) -> bool:
     """Whether the victim, once the newcomer has its place, could lawfully take it from him."""
     rights = right_of(board.pool.policy, victim, newcomer)
     if Rule.FAIR_SHARE not in rights:

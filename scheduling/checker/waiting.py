@@ -13,7 +13,7 @@ from scheduling.checker.room import domain_of, lies_on_slices, sorts_of
 from scheduling.checker.turns import Turns
 from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.model.plan import ReasonCode, ReasonKind, StartReservation, Wait
-from scheduling.engine.model.snapshot import PodPlacement, Queueing, Status, Workload
+from scheduling.engine.model.snapshot import OpenStatus, PodPlacement, Queueing, WorkloadInfo
 
 KINDS = {
     ReasonCode.POOL_PAUSED: ReasonKind.ADMIN,
@@ -115,10 +115,10 @@ class End:
             for fate in self._board.book.fates:
                 yield from self._grows(fate)
 
-    def _allowed(self, workload: Workload) -> bool:
+    def _allowed(self, workload: WorkloadInfo) -> bool:
         return self._board.quota_allows(workload, self._board.asked(workload))
 
-    def _head(self, allowed: list[Workload]) -> Iterator[Violation]:
+    def _head(self, allowed: list[WorkloadInfo]) -> Iterator[Violation]:
         """Under backfill the first one who lacks only a place has the start reservation, nobody else has one."""
         row, backfill = self._reservation, self._policy.queueing is Queueing.BACKFILL
         if row is None:
@@ -137,7 +137,7 @@ class End:
             text = f"{row.workload} is promised a start in the past."
             yield broken(BrokenRule.START_RESERVATION, text, workload=row.workload)
 
-    def _fits(self, workload: Workload) -> Iterator[Violation]:
+    def _fits(self, workload: WorkloadInfo) -> Iterator[Violation]:
         """Nobody waits who fits without keeping the head waiting."""
         row, barred = self._reservation, NOBODY
         if row is not None and row.workload != workload.id and not self._in_time(workload, row):
@@ -151,12 +151,12 @@ class End:
             text = f"{workload.id} waits in {board.pool.id}, although it fits beside everybody else."
             yield broken(BrokenRule.PASSED_OVER, text, workload=workload.id, pool=board.pool.id)
 
-    def _in_time(self, workload: Workload, row: StartReservation) -> bool:
+    def _in_time(self, workload: WorkloadInfo, row: StartReservation) -> bool:
         limit = workload.time_limit_ms
         limit = self._policy.default_time_limit_ms if limit is None else limit
         return limit is not None and row.at is not None and self._picture.now + limit <= row.at
 
-    def _reason(self, wait: Wait, workload: Workload) -> Iterator[Violation]:
+    def _reason(self, wait: Wait, workload: WorkloadInfo) -> Iterator[Violation]:
         """The reason is true at the end of the plan, with its numbers."""
         code, asked = wait.reason.code, self._board.asked(workload)
         short = workload.reserved and self._board.charging.available(workload.team) < asked
@@ -180,7 +180,7 @@ class End:
         workload, board = fate.workload, self._board
         pods = (*fate.kept, *fate.new)
         wants = fate.allocated and len(pods) < workload.pods and fate.action is not Action.SHRINK
-        if workload.status in (Status.PENDING, Status.QUEUED) and board.now.short(workload, pods):
+        if workload.status in (OpenStatus.PENDING, OpenStatus.QUEUED) and board.now.short(workload, pods):
             wants = False  # Somebody still holds what it was given first.
         fit = self._admission.fit(board.pool, workload) if wants else None
         if fit is None or not fit.pod_milli or not board.quota_allows(workload, fit.pod_milli):
@@ -191,7 +191,7 @@ class End:
             )
             yield broken(BrokenRule.PASSED_OVER, text, workload=workload.id, pool=board.pool.id)
 
-    def _outside(self, workload: Workload, pods: tuple[PodPlacement, ...]) -> frozenset[str]:
+    def _outside(self, workload: WorkloadInfo, pods: tuple[PodPlacement, ...]) -> frozenset[str]:
         """The nodes that are not in the one domain in which its pods lie, or would give a gang that has GPUs slices."""
         board, level = self._board, workload.topology.required
         there = [board.now.nodes.get(pod.node) for pod in pods]

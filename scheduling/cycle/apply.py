@@ -22,8 +22,8 @@ from chamber import live
 from scheduling import engine
 from scheduling.cycle import lease
 from scheduling.cycle.decide import Decided
-from scheduling.cycle.still_valid import Standing, as_json, decisions_of, parts, settle
-from scheduling.cycle.totals import Tally, promises
+from scheduling.cycle.still_valid import ValidDecisions, as_json, decisions_of, parts, settle
+from scheduling.cycle.totals import CycleTally, promises
 from scheduling.explain import plan_text
 from scheduling.models import Clock, Cycle
 from scheduling.reading import device_sharing
@@ -80,7 +80,7 @@ def apply(decided: Decided, *, piecemeal: bool = False) -> Applied:
 
 
 def record(
-    decided: Decided, number: int, decisions: int = 0, left_out: int = 0, *, tally: Tally | None = None
+    decided: Decided, number: int, decisions: int = 0, left_out: int = 0, *, tally: CycleTally | None = None
 ) -> Applied:
     """Store a cycle with what it decided and what became of that; `scheduling.cycle.tell` adds what its plan tells."""
     plan, began_at = decided.plan, decided.picture.taken_at
@@ -111,14 +111,14 @@ class _Writing:
 
     def __init__(self, decided: Decided, number: int) -> None:
         self.picture, self.plan, self.number = decided.picture, decided.plan, number
-        self.names = plan_text.Names.of(self.picture.snapshot)
+        self.names = plan_text.PlanNames.of(self.picture.snapshot)
         self.pools = {pool.id: UUID(pool.id) for pool in self.picture.snapshot.pools}
         self.placements = {workload.id: workload.placements for workload in self.picture.snapshot.workloads}
         self.at = timezone.now()
         self.starting: dict[UUID, lifecycle.Row] = {}
         self.yielding: dict[UUID, Workload] = {}
         self.waited_since: dict[UUID, datetime] = {}
-        self.tally = Tally()
+        self.tally = CycleTally()
 
     def unchanged(self, *, piecemeal: bool) -> Callable[[str], bool]:
         """Lock the rows that the plan is about, victims and their clusters among them; return which of those
@@ -149,7 +149,7 @@ class _Writing:
         devices = (self.picture.devices.get((pod.node, pod.devices[0].index)) for pod in lying)
         return {device.cluster_id for device in devices if device is not None}
 
-    def write(self, standing: Standing) -> int:
+    def write(self, standing: ValidDecisions) -> int:
         """Write all of it; return how many decisions could not be."""
         self.yields(standing)
         admitted = self.starts(standing.starts)
@@ -157,7 +157,7 @@ class _Writing:
         self.tally.include(self._tally_of(admitted, standing.preemptions))
         return undone
 
-    def write_parts(self, standing: Standing) -> int:
+    def write_parts(self, standing: ValidDecisions) -> int:
         """Write each part by itself; return how many decisions could not be."""
         undone = 0
         for part in parts(standing):
@@ -176,7 +176,7 @@ class _Writing:
                 undone += part.decisions
         return undone
 
-    def yields(self, standing: Standing) -> None:
+    def yields(self, standing: ValidDecisions) -> None:
         """Preempt and shrink."""
         orders = [self._order(preemption) for preemption in standing.preemptions]
         if orders and len(lifecycle.preempt_many(orders, by=SCHEDULER, at=self.at, rows=self.yielding)) < len(
@@ -208,9 +208,11 @@ class _Writing:
             self._resize(attempt_id, milli, grow.allocation, plan_text.grown(grow, self.names))
         return undone
 
-    def _tally_of(self, starts: Iterable[engine.Start], preemptions: Iterable[engine.Preemption]) -> Tally:
+    def _tally_of(
+        self, starts: Iterable[engine.Start], preemptions: Iterable[engine.Preemption]
+    ) -> CycleTally:
         """Return the sums of these decisions."""
-        tally = Tally()
+        tally = CycleTally()
         for start in starts:
             row = self.starting[self.picture.rows[start.workload].id]
             tally.started(
@@ -263,10 +265,10 @@ class _Writing:
             data={"cycle": self.number},
         )
 
-    def _admission(self, start: engine.Start) -> lifecycle.Admission:
+    def _admission(self, start: engine.Start) -> lifecycle.PlannedStart:
         row, promised = self.picture.rows[start.workload], promises.of(start.workload)
         data = {"cycle": self.number, "nodes": sorted({pod.node for pod in start.placements})}
-        return lifecycle.Admission(
+        return lifecycle.PlannedStart(
             workload_id=row.id,
             version=row.version,
             pool_id=self.pools[start.pool],
@@ -277,7 +279,7 @@ class _Writing:
             reason_code=start.reason.code.value if start.reason else "",
         )
 
-    def _assignment(self, start: engine.Start, attempt: lifecycle.Opened) -> NewAssignment:
+    def _assignment(self, start: engine.Start, attempt: lifecycle.OpenedAttempt) -> NewAssignment:
         first = start.placements[0]
         place = self.picture.devices[first.node, first.devices[0].index]
         return NewAssignment(

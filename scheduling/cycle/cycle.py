@@ -29,7 +29,7 @@ from scheduling.cycle.decide import Decided, complete, decide
 from scheduling.cycle.fingerprint import engine_version
 from scheduling.cycle.still_valid import decisions_of
 from scheduling.models import Cycle
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.reading.snapshot import take
 from teams.models import Pool
 
@@ -54,7 +54,7 @@ class CycleResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _LastLook:
     """What the last look answered: so many rings, the tables with this fingerprint (None: not taken), until then."""
 
     rings: int
@@ -77,7 +77,7 @@ class _Untold:
 _pace = Pace(at_once=CYCLES_AT_ONCE, every_seconds=CYCLES_EVERY_SECONDS)
 _running = threading.Lock()
 _again = threading.Event()
-_seen: _Seen | None = None
+_seen: _LastLook | None = None
 _pools_seen: list[tuple[Any, ...]] | None = None
 
 
@@ -166,7 +166,7 @@ def _one_cycle(rung: int) -> _Untold | None:
     _reassign_nodes()
     now = timezone.now()  # as late as can be: whoever began since would seem to begin later than now
     picture = take(now)
-    _seen = _Seen(rung, mark, pending_changes.due(picture.snapshot, now, picture.now))
+    _seen = _LastLook(rung, mark, pending_changes.due(picture.snapshot, now, picture.now))
     try:
         decided = decide(picture)
     except Exception as error:
@@ -251,7 +251,7 @@ def _reassign_nodes() -> None:
         _pools_seen = pools
 
 
-def _store_failure(picture: Picture, cycle: int, error: Exception) -> None:
+def _store_failure(picture: SnapshotPicture, cycle: int, error: Exception) -> None:
     """Store what the engine failed on, after this cycle, at most once a minute; it has an empty plan, and an error."""
     since = picture.taken_at - FAILURE_STORED_EVERY
     if Cycle.objects.filter(began_at__gt=since, figures__has_key="error").exists():

@@ -12,7 +12,7 @@ from chamber.collecting import without_collecting
 from scheduling import engine
 from scheduling.engine import Changes, State, schedule
 from scheduling.engine import decide as decide_on
-from scheduling.reading.picture import LeftAside, Picture
+from scheduling.reading.picture import LeftAside, SnapshotPicture
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +27,12 @@ _kept: tuple[State, engine.Snapshot] | None = None
 class Decided:
     """A plan, the picture it was made for, and how long that took."""
 
-    picture: Picture
+    picture: SnapshotPicture
     plan: engine.Plan
     decide_ms: int
 
 
-def decide(picture: Picture) -> Decided:
+def decide(picture: SnapshotPicture) -> Decided:
     """Return the engine's plan for the picture.
 
     Where the engine fails, the waiting workload that makes it fail is searched for and left aside, with a note in
@@ -127,11 +127,11 @@ def forget() -> None:
     _stumbled_over.clear()
 
 
-def _is(picture: Picture, key: str, version: int) -> bool:
+def _is(picture: SnapshotPicture, key: str, version: int) -> bool:
     return key in picture.rows and picture.rows[key].version == version
 
 
-def _without(picture: Picture, keys: set[str]) -> Picture:
+def _without(picture: SnapshotPicture, keys: set[str]) -> SnapshotPicture:
     """Return the picture without some waiting workloads, and with a note for each."""
     if not keys:
         return picture
@@ -145,12 +145,12 @@ def _without(picture: Picture, keys: set[str]) -> Picture:
     )
 
 
-def _pending(picture: Picture) -> list[engine.Workload]:
-    waiting = (w for w in picture.snapshot.workloads if w.status is engine.Status.PENDING)
+def _pending(picture: SnapshotPicture) -> list[engine.WorkloadInfo]:
+    waiting = (w for w in picture.snapshot.workloads if w.status is engine.OpenStatus.PENDING)
     return sorted(waiting, key=lambda workload: workload.id)
 
 
-def _culprit(picture: Picture) -> str | None:
+def _culprit(picture: SnapshotPicture) -> str | None:
     """Return the waiting workload with which the engine begins to fail, by halving; None where it fails anyway."""
     pending = _pending(picture)
     if _fails(picture, pending[:0]):
@@ -162,9 +162,9 @@ def _culprit(picture: Picture) -> str | None:
     return pending[bad - 1].id
 
 
-def _fails(picture: Picture, waiting: list[engine.Workload]) -> bool:
+def _fails(picture: SnapshotPicture, waiting: list[engine.WorkloadInfo]) -> bool:
     """Return whether the engine fails with only these waiting."""
-    placed = [w for w in picture.snapshot.workloads if w.status is not engine.Status.PENDING]
+    placed = [w for w in picture.snapshot.workloads if w.status is not engine.OpenStatus.PENDING]
     try:
         len(schedule(replace(picture.snapshot, workloads=(*placed, *waiting)), picture.now).waits)
     except Exception:

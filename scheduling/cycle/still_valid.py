@@ -12,7 +12,7 @@ from uuid import UUID
 
 from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from workloads.lifecycle import WaitingFailure
 from workloads.models import Status
 
@@ -35,7 +35,7 @@ GIVEN_UP = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ValidDecisions:
     """What is to be applied, and how many decisions are not."""
 
     starts: tuple[engine.Start, ...]
@@ -60,7 +60,7 @@ def is_disputed(plan: engine.Plan) -> bool:
     return bool(plan.preemptions or plan.shrinks)
 
 
-def settle(plan: engine.Plan, unchanged: Callable[[str], bool]) -> Standing:
+def settle(plan: engine.Plan, unchanged: Callable[[str], bool]) -> ValidDecisions:
     """Return what stands; `unchanged` says of a workload whether its row is as the snapshot had it."""
     together: list[Decision] = [*plan.shrinks, *plan.preemptions]
     together += [start for start in plan.starts if start.victims]
@@ -69,7 +69,7 @@ def settle(plan: engine.Plan, unchanged: Callable[[str], bool]) -> Standing:
     def stands(decision: Decision) -> bool:
         return decision.pool not in spoilt and unchanged(decision.workload)
 
-    standing = Standing(
+    standing = ValidDecisions(
         tuple(start for start in plan.starts if stands(start)),
         tuple(grow for grow in plan.grows if stands(grow)),
         tuple(shrink for shrink in plan.shrinks if stands(shrink)),
@@ -78,7 +78,7 @@ def settle(plan: engine.Plan, unchanged: Callable[[str], bool]) -> Standing:
     return replace(standing, left_out=len(decisions_of(plan)) - standing.decisions)
 
 
-def parts(standing: Standing) -> list[Standing]:
+def parts(standing: ValidDecisions) -> list[ValidDecisions]:
     """Return what stands in parts of which none depends on another.
 
     A pool with victims is one part; elsewhere each start and each growth is.
@@ -86,13 +86,13 @@ def parts(standing: Standing) -> list[Standing]:
     yields: list[Decision] = [*standing.shrinks, *standing.preemptions]
     yielding = {decision.pool for decision in yields}
     found = [_of_pool(standing, pool) for pool in sorted(yielding)]
-    found += [Standing((start,), (), (), ()) for start in standing.starts if start.pool not in yielding]
-    found += [Standing((), (grow,), (), ()) for grow in standing.grows if grow.pool not in yielding]
+    found += [ValidDecisions((start,), (), (), ()) for start in standing.starts if start.pool not in yielding]
+    found += [ValidDecisions((), (grow,), (), ()) for grow in standing.grows if grow.pool not in yielding]
     return found
 
 
-def _of_pool(standing: Standing, pool: str) -> Standing:
-    return Standing(
+def _of_pool(standing: ValidDecisions, pool: str) -> ValidDecisions:
+    return ValidDecisions(
         tuple(start for start in standing.starts if start.pool == pool),
         tuple(grow for grow in standing.grows if grow.pool == pool),
         tuple(shrink for shrink in standing.shrinks if shrink.pool == pool),
@@ -112,7 +112,7 @@ class Upkeep:
         return bool(self.reasons or self.charges or self.failures)
 
 
-def upkeep(picture: Picture, plan: engine.Plan) -> Upkeep:
+def upkeep(picture: SnapshotPicture, plan: engine.Plan) -> Upkeep:
     """Return what of the rows differs from what the plan says of them."""
     rows = picture.rows
     reasons: dict[UUID, str] = {}
@@ -137,7 +137,7 @@ def upkeep(picture: Picture, plan: engine.Plan) -> Upkeep:
     return Upkeep(reasons, charges, failures)
 
 
-def _hopeless(picture: Picture, plan: engine.Plan) -> dict[str, engine.Reason]:
+def _hopeless(picture: SnapshotPicture, plan: engine.Plan) -> dict[str, engine.Reason]:
     """Return why workloads can never run that asked to fail then, nodes that are out of service now (not ready,
     cordoned, of a disconnected cluster) counted in.
     """

@@ -34,7 +34,7 @@ class Sum:
     buckets: dict[str, int] = field(default_factory=dict)
 
 
-class Tally:
+class CycleTally:
     """The sums of one cycle, by name and labels."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Tally:
         bound = str(bounds[at]) if at < len(bounds) else "+Inf"
         found.buckets[bound] = found.buckets.get(bound, 0) + 1
 
-    def include(self, other: "Tally") -> None:
+    def include(self, other: "CycleTally") -> None:
         """Add all sums of another tally."""
         for key, each in other._sums.items():
             found = self._sums.setdefault(key, Sum(each.name, each.labels))

@@ -63,9 +63,9 @@ def roll_up(now: datetime) -> int:
     hours = 0
     while time.monotonic() < until and (oldest := each.values_list("minute", flat=True).first()):
         hours += _roll_up_hour(oldest.replace(minute=0))
-    old = UsageSample.objects.filter(minute__lt=now - retention.kept(retention.Kind.SAMPLES)).order_by(
-        "minute"
-    )
+    old = UsageSample.objects.filter(
+        minute__lt=now - retention.kept(retention.RetentionKind.SAMPLES)
+    ).order_by("minute")
     while time.monotonic() < until and (found := list(old.values_list("pk", flat=True)[:BATCH])):
         UsageSample.objects.filter(pk__in=found).delete()
     return hours

@@ -15,7 +15,7 @@ from django.db.models import Case, Count, F, IntegerField, Q, Sum, Value, When
 from django.db.models.functions import Coalesce
 
 from agentlink.models import Device, Placement
-from agentlink.models.node import SLICES, UNAVAILABLE_MILLI, Slicing
+from agentlink.models.node import SLICES, UNAVAILABLE_MILLI, DeviceSlicing
 from agentlink.models.placement import Hold
 from scheduling import engine
 from scheduling.explain import last_cycle, newcomers
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Use:
+class AllocatedUse:
     """Allocated milli-GPUs in three parts; `elastic_milli` is the elastic use that a guarantee covers."""
 
     reserved_milli: int = 0
@@ -91,7 +91,7 @@ PoolSums = dict[UUID | None, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingCount:
     """How many workloads of a team and all below it are pending and not on hold, and for how many milli-GPUs;
     `not_queued` of them stand in no queue.
     """
@@ -120,9 +120,9 @@ class TeamBar:
     team: Team
     pool: Pool
     pool_milli: int
-    use: Use
+    use: AllocatedUse
     limits: engine.TeamFigures
-    waiting: Waiting
+    waiting: WaitingCount
     slices: int = 0
     slices_milli: int = 0
     pool_devices: str = ""
@@ -185,7 +185,7 @@ def pool_bars(user: "User | AnonymousUser", *, sums: Callable[[], PoolSums] | No
 
 def pool_sums() -> PoolSums:
     """Return the numbers of the bar of every pool that has any, whoever looks (5 queries)."""
-    uses: dict[UUID, Use] = defaultdict(Use)
+    uses: dict[UUID, AllocatedUse] = defaultdict(AllocatedUse)
     for group in _groups(Q()):
         for charged, milli in group.parts():
             _count(uses[group.pool_id], milli, reserved=group.reserved, covered=charged is not None)
@@ -230,7 +230,7 @@ def team_bars(
     teams = list(Team.objects.visible_to(user).active()) if teams is None else teams
     if not teams:
         return []
-    uses: dict[str, Use] = defaultdict(Use)
+    uses: dict[str, AllocatedUse] = defaultdict(AllocatedUse)
     for group in _groups(Q(pool=pool) & _at_or_below(teams)):
         way = group.team_path.strip("/").split("/")
         for charged, milli in group.parts():
@@ -258,7 +258,7 @@ def team_bars(
     ]
 
 
-def _waiting_by_team(last: last_cycle.LastCycle | None, pool: Pool) -> dict[str, Waiting]:
+def _waiting_by_team(last: last_cycle.LastCycle | None, pool: Pool) -> dict[str, WaitingCount]:
     """Return who is pending for the pool and not on hold, by team with all below it.
 
     2 queries; 1 more while no cycle ends, or where some stand in no queue.
@@ -285,7 +285,8 @@ def _waiting_by_team(last: last_cycle.LastCycle | None, pool: Pool) -> dict[str,
             milli[str(UUID(team))] += change
             not_queued[str(UUID(team))] += is_aside
     return defaultdict(
-        Waiting, {team: Waiting(counts[team], max(0, milli[team]), not_queued[team]) for team in counts}
+        WaitingCount,
+        {team: WaitingCount(counts[team], max(0, milli[team]), not_queued[team]) for team in counts},
     )
 
 
@@ -355,7 +356,7 @@ def _by_frequency(rows: Iterable[Group]) -> list[ReasonCount]:
     return sorted(counts.values(), key=lambda count: (-count.count, count.code))
 
 
-def _count(use: Use, milli: int, *, reserved: bool, covered: bool) -> None:
+def _count(use: AllocatedUse, milli: int, *, reserved: bool, covered: bool) -> None:
     if reserved:
         use.reserved_milli += milli
     elif covered:
@@ -397,7 +398,7 @@ def _size(pool: Pool) -> PoolBar:
 def _slices_in_use(pool: Pool) -> dict[str, tuple[int, int]]:
     """Return how many slices of the pool each team with all below it holds, and their milli-GPUs (1 query)."""
     lying = Placement.objects.filter(hold__in=[Hold.PROMISED, Hold.HELD], attempt__pool=pool).order_by()
-    cut = lying.filter(attempt__ended_at__isnull=True).exclude(device__slicing=Slicing.WHOLE)
+    cut = lying.filter(attempt__ended_at__isnull=True).exclude(device__slicing=DeviceSlicing.WHOLE)
     rows = cut.values_list("attempt__workload__team__path")
     found: dict[str, tuple[int, int]] = {}
     for path, count, milli in rows.annotate(count=Count("id"), milli=Sum("share_milli")):

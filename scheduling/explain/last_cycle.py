@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scheduling import engine
 from scheduling.explain import stored_plan
-from scheduling.explain.plan_text import Names
+from scheduling.explain.plan_text import PlanNames
 from scheduling.models import Cycle
 
 
@@ -43,10 +43,12 @@ class LastCycle:
         return self._tell()
 
     @cached_property
-    def names(self) -> Names:
+    def names(self) -> PlanNames:
         """What teams, pools and the nodes that are kept for somebody are called."""
         names = self.content["names"]
-        return Names({key: name for key, (name, _) in names["teams"].items()}, names["pools"], names["nodes"])
+        return PlanNames(
+            {key: name for key, (name, _) in names["teams"].items()}, names["pools"], names["nodes"]
+        )
 
     @cached_property
     def waits(self) -> stored_plan.Waits:

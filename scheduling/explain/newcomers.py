@@ -43,7 +43,7 @@ def size_milli(pods: int, gpu_milli: int | None, gpu_types: Sequence[str]) -> in
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class SincePlan:
     """What the tables say otherwise than the last plan: who came, the first first, and who of its waits has gone.
 
     `gone`, and who is on hold now, are read only while no cycle ends.
@@ -63,7 +63,7 @@ class Since:
         return [row for row in self.came if not row.pools or pool in row.pools]
 
 
-def since(last: LastCycle | None) -> Since:
+def since(last: LastCycle | None) -> SincePlan:
     """Return how who waits differs from what the last cycle told (1 query; 1 more where it was not looked lately)."""
     undecided = silence.look().undecided
     began_at: datetime | None = None if last is None or undecided else last.began_at
@@ -76,4 +76,4 @@ def since(last: LastCycle | None) -> Since:
     told = last.told(there) if last is not None else set()
     gone = last.everyone - there if last is not None and undecided else frozenset[str]()
     held = frozenset(str(row.id) for row in rows if row.held) if undecided else None
-    return Since([row for row in rows if str(row.id) not in told], gone, held)
+    return SincePlan([row for row in rows if str(row.id) not in told], gone, held)

@@ -8,7 +8,7 @@ from scheduling.engine.model.quantities import gpus, in_gpus
 NODES_NAMED = 4
 
 
-class Names:
+class PlanNames:
     """What the ids of teams, pools and nodes are called; and of which type each slice is, by node and index."""
 
     def __init__(
@@ -21,7 +21,7 @@ class Names:
         self.teams, self.pools, self.nodes, self.slices = teams, pools, nodes, slices or {}
 
     @classmethod
-    def of(cls, snapshot: engine.Snapshot) -> "Names":
+    def of(cls, snapshot: engine.Snapshot) -> "PlanNames":
         """Return the names in a snapshot."""
         return cls(
             {team.id: team.name for team in snapshot.teams},
@@ -73,7 +73,7 @@ class Names:
         return f"of the guarantee of {self.teams.get(part.team, 'a former team')}"
 
 
-def started(start: engine.Start, names: Names) -> str:
+def started(start: engine.Start, names: PlanNames) -> str:
     """Return what a start tells its workload."""
     told = f"{given(start, names)}."
     if start.waits_for_victims:
@@ -81,13 +81,13 @@ def started(start: engine.Start, names: Names) -> str:
     return told
 
 
-def given(start: engine.Start, names: Names) -> str:
+def given(start: engine.Start, names: PlanNames) -> str:
     """Return what a start gives: `4 GPUs on n1, of the guarantee of NLP`."""
     given_to = names.devices(start.placements)
     return f"{given_to} on {names.places(start.placements)}{names.charged(start.allocation)}"
 
 
-def grown(grow: engine.Grow, names: Names) -> str:
+def grown(grow: engine.Grow, names: PlanNames) -> str:
     """Return what a growth tells its workload."""
     pods = len(grow.placements)
     noun = "pod" if pods == 1 else "pods"

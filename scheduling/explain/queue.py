@@ -50,7 +50,7 @@ class QueueRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ToldReservation:
     """Nodes kept for the first blocked workload of the queue, from `at` on if that is known; `starts` is that in the
     words of its row."""
 
@@ -68,7 +68,7 @@ class QueuePage:
 
     pool: Pool
     rows: list[QueueRow]
-    kept: list[Kept]
+    kept: list[ToldReservation]
     waiting: int
     outside: int
     held: int
@@ -173,7 +173,7 @@ def _row(workload: Workload, explanation: Explanation, user: "User | AnonymousUs
     )
 
 
-def _kept(last: LastCycle, pool: Pool, user: "User | AnonymousUser") -> list[Kept]:
+def _kept(last: LastCycle, pool: Pool, user: "User | AnonymousUser") -> list[ToldReservation]:
     """Return the pool's start reservation, for this reader (1 query where there is one)."""
     reservations = [kept for kept in last.reservations if kept.pool == str(pool.pk)]
     if not reservations:
@@ -181,7 +181,7 @@ def _kept(last: LastCycle, pool: Pool, user: "User | AnonymousUser") -> list[Kep
     holders = Workload.objects.select_related("team").in_bulk([UUID(kept.workload) for kept in reservations])
     nodes, undecided, now = last.names.nodes, silence.look().undecided, timezone.now()
     return [
-        Kept(
+        ToldReservation(
             called=called(holders[UUID(kept.workload)], user),
             nodes=sorted(nodes.get(node, node) for node in kept.nodes),
             at=None if undecided else moment(kept.at),

@@ -15,7 +15,7 @@ from django.utils import timezone
 from chamber.words import clock_time
 from scheduling import engine
 from scheduling.explain.explanation import Explanation
-from scheduling.explain.plan_text import Names
+from scheduling.explain.plan_text import PlanNames
 from scheduling.reading.translate import moment
 from teams.permissions import Permission, may
 from workloads.models import Workload
@@ -31,7 +31,7 @@ _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class Reader:
     """A person who reads explanations: what the ids of a cycle are called, and which names this person may read."""
 
-    def __init__(self, user: "User | AnonymousUser", names: Names | None) -> None:
+    def __init__(self, user: "User | AnonymousUser", names: PlanNames | None) -> None:
         self._user, self._names = user, names
         self._called: dict[str, str] = {}
         self._now = timezone.now()

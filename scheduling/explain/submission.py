@@ -22,7 +22,7 @@ from scheduling.reading.picture import UNREADABLE
 from scheduling.reading.read import SHARES, TREE
 from scheduling.reading.requests import ASKED
 from scheduling.reading.rows import lines_of
-from scheduling.reading.typical_requests import Typical
+from scheduling.reading.typical_requests import TypicalRequests
 from teams.models import Pool, PoolPolicy, Share, Team
 from workloads import dependencies
 from workloads.models import Status, Workload
@@ -48,14 +48,14 @@ class _Setting:
     """Pools, teams and nodes as they were read, and what was found of requests by them."""
 
     read_at: float
-    pools: tuple[engine.Pool, ...]
-    teams: tuple[engine.Team, ...]
+    pools: tuple[engine.PoolInfo, ...]
+    teams: tuple[engine.TeamInfo, ...]
     fleet: Fleet
     rule: Admissibility | None = None
-    found: dict[engine.Workload, engine.Reason | None] = field(default_factory=dict)
-    pool_of: dict[engine.Workload, str | None] = field(default_factory=dict)
+    found: dict[engine.WorkloadInfo, engine.Reason | None] = field(default_factory=dict)
+    pool_of: dict[engine.WorkloadInfo, str | None] = field(default_factory=dict)
 
-    def look(self, asked: Sequence[engine.Workload]) -> None:
+    def look(self, asked: Sequence[engine.WorkloadInfo]) -> None:
         """Find what keeps each of these requests from starting."""
         new = [each for each in asked if each not in self.found]
         if not new:
@@ -130,7 +130,7 @@ def forget() -> None:
         _kept = None
 
 
-def _request(workload: Workload) -> engine.Workload:
+def _request(workload: Workload) -> engine.WorkloadInfo:
     """Return what of a workload decides whether it can start; equal for all that ask for the same."""
     row: dict[str, Any] = {name: getattr(workload, name) for name in ASKED}
     neutral = {
@@ -143,7 +143,7 @@ def _request(workload: Workload) -> engine.Workload:
     return translate.workload(row | neutral, translate.Circumstances())
 
 
-def _told(setting: _Setting, asked: engine.Workload) -> list[str]:
+def _told(setting: _Setting, asked: engine.WorkloadInfo) -> list[str]:
     reason = setting.found[asked]
     if reason is None:
         return []
@@ -163,7 +163,7 @@ def _setting(at_most: float) -> _Setting:
 def _read(before: Fleet) -> _Setting:
     """Read pools, teams and nodes (5 queries)."""
     read_at, rows = time.monotonic(), list(Pool.objects.all())
-    pools = translate.pools(rows, {pool.pk: _rules(pool) for pool in rows}, Typical())
+    pools = translate.pools(rows, {pool.pk: _rules(pool) for pool in rows}, TypicalRequests())
     shares = Share.objects.filter(team__archived_at__isnull=True).order_by("pk")
     teams = translate.teams(
         Team.objects.values_list(*TREE, named=True), shares.values_list(*SHARES, named=True), {}

@@ -12,7 +12,7 @@ from django.db.models.functions import Cast
 from agentlink.models import Device, Node
 from scheduling import engine
 from scheduling.reading import translate
-from scheduling.reading.picture import UNREADABLE, LeftAside, Place, unread
+from scheduling.reading.picture import UNREADABLE, DevicePlace, LeftAside, unread
 from scheduling.reading.rows import Lines, Quoted, as_lines, ids, json_of, or_empty, texts
 
 PLAIN = (
@@ -32,7 +32,7 @@ class _Node:
     """A node as it was read, its devices among it, and what was made of it."""
 
     seen: tuple[Columns, list[str]]
-    node: engine.Node | None
+    node: engine.NodeInfo | None
     problem: LeftAside | None
 
 
@@ -43,8 +43,8 @@ class Fleet:
     `seen` are the rows of nodes and the lines of devices that it was made of.
     """
 
-    nodes: tuple[engine.Node, ...] = ()
-    devices: Mapping[At, Place] = field(default_factory=dict)
+    nodes: tuple[engine.NodeInfo, ...] = ()
+    devices: Mapping[At, DevicePlace] = field(default_factory=dict)
     at: Mapping[str, At] = field(default_factory=dict)
     problems: tuple[LeftAside, ...] = ()
     kept: Mapping[str, _Node] = field(default_factory=dict)
@@ -106,7 +106,7 @@ def _read(seen: tuple[Columns, list[str]]) -> _Node:
 
 
 def _fleet(before: Fleet, rows: set[Columns], present: Lines) -> Fleet:
-    devices: dict[At, Place] = {}
+    devices: dict[At, DevicePlace] = {}
     at: dict[str, At] = {}
     of_node: dict[str, list[str]] = defaultdict(list)
     for line in sorted(present):
@@ -119,7 +119,7 @@ def _fleet(before: Fleet, rows: set[Columns], present: Lines) -> Fleet:
         for line in seen[1]:
             _, device, index, _ = line.split("\t", 3)
             at[device] = place = (key, int(index))
-            devices[place] = Place(UUID(device), cluster)
+            devices[place] = DevicePlace(UUID(device), cluster)
     return Fleet(
         nodes=tuple(each.node for each in kept.values() if each.node is not None),
         devices=devices,

@@ -46,8 +46,11 @@ def _engine_id(workload: str, number: int, ended_at: datetime | None) -> str:
 
 
 def marked(
-    nodes: Sequence[engine.Node], workloads: Sequence[engine.Workload], bound: Bound, older: frozenset[str]
-) -> tuple[tuple[engine.Node, ...], tuple[engine.Workload, ...]]:
+    nodes: Sequence[engine.NodeInfo],
+    workloads: Sequence[engine.WorkloadInfo],
+    bound: Bound,
+    older: frozenset[str],
+) -> tuple[tuple[engine.NodeInfo, ...], tuple[engine.WorkloadInfo, ...]]:
     """Return nodes with the namespaces on their devices, and workloads with those that they may share one with."""
     shared = {node.id: node.cluster for node in nodes if node.sharing and node.cluster in bound}
     if not shared:
@@ -64,14 +67,14 @@ def marked(
     return tuple(_node(node, by) if node.id in shared else node for node in nodes), tuple(found)
 
 
-def _space(cluster: str, workload: engine.Workload, bound: Bound, older: frozenset[str]) -> str:
+def _space(cluster: str, workload: engine.WorkloadInfo, bound: Bound, older: frozenset[str]) -> str:
     """Return a name for the namespace in which a workload's pods are, or would be, in a cluster."""
     own = workload.team in bound[cluster] and workload.id not in older
     return f"{cluster}/{workload.team if own else ''}"
 
 
 def _note(
-    workload: engine.Workload,
+    workload: engine.WorkloadInfo,
     shared: Mapping[str, str],
     mine: Mapping[str, str],
     by: dict[tuple[str, int], str],
@@ -86,17 +89,17 @@ def _places(pods: Iterable[engine.PodPlacement]) -> Iterable[tuple[str, int]]:
     return ((pod.node, share.index) for pod in pods for share in pod.devices)
 
 
-def _node(node: engine.Node, by: Mapping[tuple[str, int], str]) -> engine.Node:
+def _node(node: engine.NodeInfo, by: Mapping[tuple[str, int], str]) -> engine.NodeInfo:
     if not any((node.id, device.index) in by for device in node.devices):
         return node
     devices = (replace(device, shared_by=by.get((node.id, device.index))) for device in node.devices)
     return replace(node, devices=tuple(devices))
 
 
-def takes_parts(workload: engine.Workload) -> bool:
+def takes_parts(workload: engine.WorkloadInfo) -> bool:
     """Return whether its pods take a part of a GPU."""
     request = workload.request
-    return not isinstance(request, engine.Share) or 0 < request.milli < engine.GPU_MILLI
+    return not isinstance(request, engine.GpuShare) or 0 < request.milli < engine.GPU_MILLI
 
 
 def to_wait(plan: engine.Plan, snapshot: engine.Snapshot) -> frozenset[str]:

@@ -18,8 +18,8 @@ from agentlink.models import Hold, Placement
 from scheduling import engine
 from scheduling.reading import cluster_nodes, requests, translate
 from scheduling.reading.cluster_nodes import ID, At, Fleet
-from scheduling.reading.picture import Known, LeftAside
-from scheduling.reading.requests import NOTHING, Asked
+from scheduling.reading.picture import KnownWorkload, LeftAside
+from scheduling.reading.requests import NOTHING, RequestRow
 from scheduling.reading.rows import Lines, Quoted, as_lines, ids, json_of, milliseconds_of, or_empty, texts
 from scheduling.reading.translate import Circumstances
 from workloads.models import Attempt, Dependency, EndReason, Phase, Status, Workload
@@ -38,7 +38,7 @@ Lying = Mapping[str, Sequence[Row]]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OpenWorkloads:
     """The open workloads, as they were read and what was made of them, by id; `stopping` is what is being stopped.
 
     `seen` are the lines of open workloads, of attempts and of where their pods lie. `workloads` has those that can be
@@ -49,10 +49,10 @@ class Work:
     open: Rows = field(default_factory=dict)
     attempts: Rows = field(default_factory=dict)
     around: Mapping[str, Circumstances] = field(default_factory=dict)
-    asked: Mapping[str, Asked] = field(default_factory=dict)
-    known: Mapping[str, Known] = field(default_factory=dict)
-    workloads: Mapping[str, engine.Workload] = field(default_factory=dict)
-    stopping: tuple[engine.Workload, ...] = ()
+    asked: Mapping[str, RequestRow] = field(default_factory=dict)
+    known: Mapping[str, KnownWorkload] = field(default_factory=dict)
+    workloads: Mapping[str, engine.WorkloadInfo] = field(default_factory=dict)
+    stopping: tuple[engine.WorkloadInfo, ...] = ()
 
     @property
     def problems(self) -> list[LeftAside]:
@@ -60,7 +60,7 @@ class Work:
         return [each.problem for each in self.asked.values() if each.problem is not None]
 
 
-class Opened(NamedTuple):
+class OpenRows(NamedTuple):
     """The open workloads' lines and rows, and the rows that came or went since they were read before."""
 
     lines: Lines
@@ -68,12 +68,14 @@ class Opened(NamedTuple):
     stepped: list[Row]
 
 
-def opened(before: Work, lines: Lines) -> Opened:
+def opened(before: OpenWorkloads, lines: Lines) -> OpenRows:
     """Return the open workloads of these lines, compared with those before."""
-    return Opened(lines, *_brought_up_to(lines, before.seen[0], before.open))
+    return OpenRows(lines, *_brought_up_to(lines, before.seen[0], before.open))
 
 
-def read(before: Work, opened: Opened, present: Lines, lying: Lines, *, nodes: Fleet, now: datetime) -> Work:
+def read(
+    before: OpenWorkloads, opened: OpenRows, present: Lines, lying: Lines, *, nodes: Fleet, now: datetime
+) -> OpenWorkloads:
     """Return the open workloads as the tables have them now: `present` are the attempts, `lying` where their pods lie
     (at most 5 queries).
     """
@@ -101,7 +103,7 @@ def read(before: Work, opened: Opened, present: Lines, lying: Lines, *, nodes: F
         if attempt is not None or asking.problem is None:
             workloads[key] = _workload(asking, around.get(key, NOTHING), attempt, lie, at)
     stopping = _stopping([attempts[key] for key in leaving if key in attempts], asks, lie, at)
-    return Work(seen, rows, attempts, around, asks, known, workloads, stopping)
+    return OpenWorkloads(seen, rows, attempts, around, asks, known, workloads, stopping)
 
 
 def open_lines() -> QuerySet[Workload]:
@@ -157,12 +159,12 @@ def _circumstances(now: datetime) -> dict[str, Circumstances]:
     }
 
 
-def dependency_on(needed: set[str]) -> engine.Dependency:
+def dependency_on(needed: set[str]) -> engine.DependencyState:
     """Return what the statuses of those it needs mean: one that ended otherwise than Completed spoils it."""
     left = needed - {Status.COMPLETED}
     if not left:
-        return engine.Dependency.NONE
-    return engine.Dependency.WAITING if left <= set(OPEN) else engine.Dependency.FAILED
+        return engine.DependencyState.NONE
+    return engine.DependencyState.WAITING if left <= set(OPEN) else engine.DependencyState.FAILED
 
 
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
@@ -185,7 +187,7 @@ def _places(nodes: Fleet, lie: Lying) -> Mapping[str, At]:
     return {**nodes.at, **elsewhere} if elsewhere else nodes.at
 
 
-def _asks(before: Work, rows: Rows, other: Collection[str]) -> Mapping[str, Asked]:
+def _asks(before: OpenWorkloads, rows: Rows, other: Collection[str]) -> Mapping[str, RequestRow]:
     """Return what all open workloads ask for; `other` are those in which something is other than before (1 query)."""
     found = dict(before.asked)
     for key in other:
@@ -195,7 +197,7 @@ def _asks(before: Work, rows: Rows, other: Collection[str]) -> Mapping[str, Aske
     return found
 
 
-def _asks_the_same(before: Work, row: Row) -> bool:
+def _asks_the_same(before: OpenWorkloads, row: Row) -> bool:
     """Return whether nothing that it asks has changed: its version is the same, or was raised only by the steps that
     its status has taken since.
     """
@@ -208,9 +210,9 @@ def _asks_the_same(before: Work, row: Row) -> bool:
     return version == version_before or (int(version) == int(version_before) + steps and stays)
 
 
-def _known(row: Row, attempt: Row | None, asking: Asked) -> Known:
+def _known(row: Row, attempt: Row | None, asking: RequestRow) -> KnownWorkload:
     _, version, status, reason_code = row
-    return Known(
+    return KnownWorkload(
         id=asking.id,
         version=int(version),
         status=Status(status),
@@ -222,8 +224,8 @@ def _known(row: Row, attempt: Row | None, asking: Asked) -> Known:
 
 
 def _workload(
-    asking: Asked, around: Circumstances, attempt: Row | None, lie: Lying, at: Mapping[str, At]
-) -> engine.Workload:
+    asking: RequestRow, around: Circumstances, attempt: Row | None, lie: Lying, at: Mapping[str, At]
+) -> engine.WorkloadInfo:
     workload = asking.workload
     if around is not NOTHING:
         workload = replace(workload, dependency=around.dependency, preemptions_24h=around.preemptions_24h)
@@ -233,8 +235,8 @@ def _workload(
 
 
 def _placed(
-    workload: engine.Workload, attempt: Row, lying: Iterable[Row], at: Mapping[str, At]
-) -> engine.Workload:
+    workload: engine.WorkloadInfo, attempt: Row, lying: Iterable[Row], at: Mapping[str, At]
+) -> engine.WorkloadInfo:
     """Return a workload as its attempt has it. One that was displaced neither grows nor shrinks: it only waits for its
     pods to be known to be gone.
     """
@@ -256,8 +258,8 @@ def _placed(
 
 
 def _stopping(
-    attempts: Sequence[Row], asks: Mapping[str, Asked], lie: Lying, at: Mapping[str, At]
-) -> tuple[engine.Workload, ...]:
+    attempts: Sequence[Row], asks: Mapping[str, RequestRow], lie: Lying, at: Mapping[str, At]
+) -> tuple[engine.WorkloadInfo, ...]:
     """Return what is being stopped, whole attempts or pods given up by a gang, each as a row of its own (1 query where
     it is of a workload that has ended).
     """
@@ -272,7 +274,7 @@ def _stopping(
                 at,
             ),
             id=translate.stopping_id(attempt[1], int(attempt[7])),
-            status=engine.Status.STOPPING,
+            status=engine.OpenStatus.STOPPING,
         )
         for attempt in attempts
     )

@@ -18,7 +18,7 @@ UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownWorkload:
     """An open workload's row when the picture was taken; applying checks that `version` still holds."""
 
     id: UUID
@@ -31,7 +31,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DevicePlace:
     """A device's row, and the cluster it is in."""
 
     device_id: UUID
@@ -54,7 +54,7 @@ def unread(kind: str, key: str, error: Exception) -> LeftAside:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class SnapshotPicture:
     """The engine's snapshot, and what stands beside it in the tables.
 
     `rows` is keyed by the id of open workloads, `devices` by node id and device index.
@@ -63,8 +63,8 @@ class Picture:
     cycle: int
     taken_at: datetime
     snapshot: engine.Snapshot
-    rows: Mapping[str, Known]
-    devices: Mapping[tuple[str, int], Place]
+    rows: Mapping[str, KnownWorkload]
+    devices: Mapping[tuple[str, int], DevicePlace]
     left_aside: tuple[LeftAside, ...] = ()
 
     @property

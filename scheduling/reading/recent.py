@@ -5,14 +5,14 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.reading.snapshot import take
 
 _lock = threading.Lock()
-_kept: Picture | None = None
+_kept: SnapshotPicture | None = None
 
 
-def picture(*, at_most: timedelta) -> Picture:
+def picture(*, at_most: timedelta) -> SnapshotPicture:
     """Return a picture that is not older than `at_most`; a question while one is taken gets that one."""
     global _kept  # noqa: PLW0603 - one per process
     with _lock:

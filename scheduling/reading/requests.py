@@ -33,11 +33,11 @@ NOTHING = Circumstances()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestRow:
     """What a workload asks for, as the engine takes it while nothing else is known of it."""
 
     id: UUID
-    workload: engine.Workload
+    workload: engine.WorkloadInfo
     fail_if_impossible: bool
     problem: LeftAside | None
 
@@ -47,7 +47,7 @@ class Asked:
         return self.workload.backing_off_until is None
 
 
-def read(keys: Sequence[str], *, of: int | None = None) -> dict[str, Asked]:
+def read(keys: Sequence[str], *, of: int | None = None) -> dict[str, RequestRow]:
     """Return what these workloads ask for (1 query, none for no workload). Where they are many `of` so many open ones,
     they are picked out of all of those.
     """
@@ -61,7 +61,7 @@ def read(keys: Sequence[str], *, of: int | None = None) -> dict[str, Asked]:
     return {row[0]: _asked(row) for row in rows if row[0] in wanted}
 
 
-def _asked(read: tuple[Any, ...]) -> Asked:
+def _asked(read: tuple[Any, ...]) -> RequestRow:
     """Return what a row asks for. What its workload holds counts even where some of that cannot be read."""
     *columns, fails = read
     row, problem = dict(zip(ASKED, columns, strict=True)), None
@@ -72,4 +72,4 @@ def _asked(read: tuple[Any, ...]) -> Asked:
     except UNREADABLE as error:
         problem = unread("workload", row["id"], error)
         workload = translate.workload(row | FREE_FORM, NOTHING)
-    return Asked(UUID(row["id"]), workload, fails, problem)
+    return RequestRow(UUID(row["id"]), workload, fails, problem)

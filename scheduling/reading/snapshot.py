@@ -14,14 +14,14 @@ from scheduling import engine
 from scheduling.models import Clock
 from scheduling.reading import read
 from scheduling.reading.open_workloads import dependency_on
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from workloads.models import Workload
 
-_memory = read.Memory()
+_memory = read.ReadingCache()
 """What this process read last; replaced as a whole, so that threads may read at once."""
 
 
-def take(now: datetime) -> Picture:
+def take(now: datetime) -> SnapshotPicture:
     """Return the picture of this moment: at most 18 queries, however many rows there are.
 
     What has not changed since this process took one is the very object of then.
@@ -38,7 +38,7 @@ def take(now: datetime) -> Picture:
 def forget() -> None:
     """Have the next picture be made from the tables alone."""
     global _memory  # noqa: PLW0603 - one per process
-    _memory = read.Memory()
+    _memory = read.ReadingCache()
 
 
 @contextmanager
@@ -52,8 +52,8 @@ def _one_moment() -> Iterator[None]:
         yield
 
 
-def dependency_of(slugs: Sequence[str]) -> engine.Dependency:
+def dependency_of(slugs: Sequence[str]) -> engine.DependencyState:
     """Return what the workloads of these slugs mean for one that needs them (1 query, none for no slug)."""
     if not slugs:
-        return engine.Dependency.NONE
+        return engine.DependencyState.NONE
     return dependency_on(set(Workload.objects.filter(slug__in=slugs).values_list("status", flat=True)))

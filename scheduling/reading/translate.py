@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling import engine
-from scheduling.reading.typical_requests import Typical
+from scheduling.reading.typical_requests import TypicalRequests
 from teams.models import Pool, PoolPolicy
 from workloads.models import Phase
 
@@ -38,7 +38,7 @@ def policy(rules: PoolPolicy) -> engine.Policy:
     return engine.Policy(
         queueing=engine.Queueing(rules.queueing),
         elastic_preemption=engine.ElasticPreemption(rules.elastic_preemption),
-        placement=engine.Placement(rules.placement),
+        placement=engine.NodeOrder(rules.placement),
         fairness=engine.Fairness(rules.fairness),
         usage_half_life_ms=rules.usage_half_life_seconds * SECOND_MS,
         min_runtime_ms=rules.min_runtime_seconds * SECOND_MS,
@@ -49,8 +49,8 @@ def policy(rules: PoolPolicy) -> engine.Policy:
 
 
 def pools(
-    rows: Iterable[Pool], rules: Mapping[UUID, PoolPolicy | None], typical: Typical
-) -> tuple[engine.Pool, ...]:
+    rows: Iterable[Pool], rules: Mapping[UUID, PoolPolicy | None], typical: TypicalRequests
+) -> tuple[engine.PoolInfo, ...]:
     """Return the pools in the organisation's order, with what they are often asked for.
 
     A pool whose rules cannot be read is paused: it starts nothing by rules that were not set.
@@ -58,8 +58,8 @@ def pools(
     return tuple(_pool(row, rules[row.pk], typical) for row in rows)
 
 
-def _pool(row: Pool, rules: PoolPolicy | None, typical: Typical) -> engine.Pool:
-    return engine.Pool(
+def _pool(row: Pool, rules: PoolPolicy | None, typical: TypicalRequests) -> engine.PoolInfo:
+    return engine.PoolInfo(
         id=str(row.pk),
         name=row.name,
         policy=engine.Policy() if rules is None else policy(rules),
@@ -71,7 +71,7 @@ def _pool(row: Pool, rules: PoolPolicy | None, typical: Typical) -> engine.Pool:
 
 def teams(
     rows: Iterable[Any], shares: Iterable[Any], usage: Mapping[tuple[str, str], int]
-) -> tuple[engine.Team, ...]:
+) -> tuple[engine.TeamInfo, ...]:
     """Return the tree, from rows of `Team` and `Share`. `usage` is decayed GPU-milliseconds by team and pool."""
     kept: dict[str, dict[str, engine.TeamShare]] = defaultdict(dict)
     for share in shares:
@@ -81,7 +81,7 @@ def teams(
         before = kept[team].get(pool, engine.TeamShare(pool))
         kept[team][pool] = engine.TeamShare(pool, before.reservation_milli, before.maximum_milli, used)
     return tuple(
-        engine.Team(
+        engine.TeamInfo(
             id=str(row.id),
             name=row.name,
             parent=None if row.parent_id is None else str(row.parent_id),
@@ -107,14 +107,14 @@ def toleration(text: str) -> engine.Toleration:
     return engine.Toleration(key, value if equals else None)
 
 
-def node(row: Row, devices: Sequence[Row]) -> engine.Node:
+def node(row: Row, devices: Sequence[Row]) -> engine.NodeInfo:
     """Return a node with its devices."""
-    return engine.Node(
+    return engine.NodeInfo(
         id=str(row["id"]),
         name=row["name"],
         pool=str(row["pool_id"]),
         devices=tuple(
-            engine.Device(
+            engine.DeviceInfo(
                 index=device["index"],
                 gpu_type=device["gpu_type"],
                 memory_mib=device["memory_mib"],
@@ -153,18 +153,18 @@ def placements(rows: Iterable[tuple[int, str, int, int]]) -> tuple[engine.PodPla
 class Circumstances:
     """What other tables say of a workload at the moment of the snapshot."""
 
-    dependency: engine.Dependency = engine.Dependency.NONE
+    dependency: engine.DependencyState = engine.DependencyState.NONE
     preemptions_24h: int = 0
 
 
-def workload(row: Row, circumstances: Circumstances) -> engine.Workload:
+def workload(row: Row, circumstances: Circumstances) -> engine.WorkloadInfo:
     """Return a workload that waits, as it stands in its own row."""
     share, limit = row["gpu_milli"], row["time_limit_seconds"]
-    return engine.Workload(
+    return engine.WorkloadInfo(
         id=str(row["id"]),
         name=str(row["id"]),
         team=str(row["team_id"]),
-        request=engine.Memory(row["gpu_memory_mib"]) if share is None else engine.Share(share),
+        request=engine.Memory(row["gpu_memory_mib"]) if share is None else engine.GpuShare(share),
         priority=row["priority"],
         pods=row["pods"],
         min_pods=row["min_pods"],
@@ -182,15 +182,15 @@ def workload(row: Row, circumstances: Circumstances) -> engine.Workload:
         held=row["held"],
         dependency=circumstances.dependency,
         backing_off_until=milliseconds(row["backoff_until"]),
-        on_preemption=engine.OnPreemption(row["on_preemption"]),
+        on_preemption=engine.AfterPreemption(row["on_preemption"]),
     )
 
 
 PHASES = {
-    Phase.QUEUED: engine.Status.QUEUED,
-    Phase.STARTING: engine.Status.STARTING,
-    Phase.RUNNING: engine.Status.RUNNING,
-    Phase.OVER: engine.Status.STOPPING,
+    Phase.QUEUED: engine.OpenStatus.QUEUED,
+    Phase.STARTING: engine.OpenStatus.STARTING,
+    Phase.RUNNING: engine.OpenStatus.RUNNING,
+    Phase.OVER: engine.OpenStatus.STOPPING,
 }
 
 

@@ -26,7 +26,7 @@ Shape = tuple[int, int, int, int, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Typical:
+class TypicalRequests:
     """What was asked for before a moment, in pods: of pools by name (id), and of any pool.
 
     What it is depends on the moment alone, and that moves on every ten minutes: pools change seldom by it.
@@ -52,7 +52,7 @@ def _request(shape: Shape, pods: int) -> TypicalRequest:
     return TypicalRequest(milli, float(pods), cpu, memory, types, gpu_memory)
 
 
-def read(before: Typical, now: datetime) -> Typical:
+def read(before: TypicalRequests, now: datetime) -> TypicalRequests:
     """Return what is typical now; what was typical before where that is still so (no query), else 1 query."""
     until = datetime.fromtimestamp(
         (now - SETTLED).timestamp() // EVERY.total_seconds() * EVERY.total_seconds(), UTC
@@ -63,7 +63,7 @@ def read(before: Typical, now: datetime) -> Typical:
     return _counted(until, last.values_list(*ASKED)[:COUNTED])
 
 
-def _counted(until: datetime, rows: Iterable[tuple[Any, ...]]) -> Typical:
+def _counted(until: datetime, rows: Iterable[tuple[Any, ...]]) -> TypicalRequests:
     named: dict[str, Counter[Shape]] = defaultdict(Counter)
     anywhere = Counter[Shape]()
     for milli, gpu_memory, cpu, memory, types, pods, pools in rows:
@@ -76,7 +76,7 @@ def _counted(until: datetime, rows: Iterable[tuple[Any, ...]]) -> Typical:
                 named[pool][shape] += pods
         else:
             anywhere[shape] += pods
-    return Typical(until, dict(named), anywhere)
+    return TypicalRequests(until, dict(named), anywhere)
 
 
 def _texts(value: object) -> bool:

@@ -7,7 +7,7 @@ code. A key that an action has not (such as `preempts` of one that waits) is nul
 from collections import Counter
 from collections.abc import Iterator
 
-from .document import Mapping, Scalar, Sequence, Value
+from .document import DocumentMapping, Scalar, Sequence, Value
 from .expectations import COUNT_KEYS, Expectations, FigureExpectation, WorkloadExpectation
 from .fields import number_of, show
 from .output import Json, Object
@@ -53,7 +53,7 @@ def _agrees(key: str, expected: Value, actual: Json) -> bool:
     """Whether a value of the result is the expected one, by the conventions of its key."""
     if key == "reason" and isinstance(expected, Scalar):
         return _same(expected, _brief(key, actual))
-    if key == "reason" and isinstance(expected, Mapping) and isinstance(actual, dict):
+    if key == "reason" and isinstance(expected, DocumentMapping) and isinstance(actual, dict):
         return all(_same(value, actual.get(name)) for name, value in expected.items.items())
     if key in UNORDERED and isinstance(expected, Sequence) and isinstance(actual, list | dict):
         texts = [item.text for item in expected.items if isinstance(item, Scalar)]
@@ -104,7 +104,7 @@ def _shown(value: Value) -> str:
     """An expected value as a difference names it."""
     if isinstance(value, Sequence):
         return f"[{', '.join(_shown(item) for item in value.items)}]"
-    if isinstance(value, Mapping):
+    if isinstance(value, DocumentMapping):
         return f"{{{', '.join(f'{name}: {_shown(item)}' for name, item in value.items.items())}}}"
     return show(value)
 

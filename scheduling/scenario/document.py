@@ -80,7 +80,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class DocumentMapping:
     """Keys and values in the order of the file; `key_lines` says where each key stands."""
 
     line: int
@@ -88,7 +88,7 @@ class Mapping:
     key_lines: dict[str, int]
 
 
-Value = Scalar | Sequence | Mapping
+Value = Scalar | Sequence | DocumentMapping
 
 
 class _Mark(Enum):
@@ -173,7 +173,7 @@ class _Level:
     def close(self) -> Value:
         if self.kind is _Mark.SEQUENCE:
             return Sequence(self.line, tuple(self.items))
-        return Mapping(self.line, self.pairs, self.key_lines)
+        return DocumentMapping(self.line, self.pairs, self.key_lines)
 
 
 def _yaml_events(text: str) -> Iterator[_Event]:

@@ -8,7 +8,7 @@ from scheduling.engine import ReasonCode
 
 from .document import Scalar, ScenarioError, Value
 from .fields import Fields, shorten
-from .rows import MAX_COUNT, Known, Names
+from .rows import MAX_COUNT, AllNames, KindNames
 
 MAX_COMPARISONS = 100_000_000
 ACTIONS = ("start", "keep", "grow", "shrink", "preempt", "wait")
@@ -71,7 +71,7 @@ class Expectations:
     figures: tuple[FigureExpectation, ...] = ()
 
 
-def read_expectations(value: Value | None, known: Known) -> Expectations:
+def read_expectations(value: Value | None, known: AllNames) -> Expectations:
     """Return the document's `expect`; every name and key it uses is known."""
     if value is None:
         return Expectations()
@@ -91,7 +91,7 @@ def read_expectations(value: Value | None, known: Known) -> Expectations:
     return Expectations(tuple(workloads), tuple(figures))
 
 
-def _refuse_too_many_patterns(fields: Fields, names: Names) -> None:
+def _refuse_too_many_patterns(fields: Fields, names: KindNames) -> None:
     """Refuse what would take hours to compare: every pattern is matched with every name."""
     patterns = sum(pattern not in names for pattern in fields)
     if patterns * len(names) > MAX_COMPARISONS:
@@ -102,7 +102,7 @@ def _refuse_too_many_patterns(fields: Fields, names: Names) -> None:
         )
 
 
-def _workload(fields: Fields, pattern: str, names: Names) -> WorkloadExpectation:
+def _workload(fields: Fields, pattern: str, names: KindNames) -> WorkloadExpectation:
     wanted = fields.mapping(pattern, WORKLOAD_KEYS | COUNT_KEYS.keys())
     line = fields.key_line(pattern)
     workloads = (
@@ -124,7 +124,7 @@ def _workload(fields: Fields, pattern: str, names: Names) -> WorkloadExpectation
 
 
 def _figures(
-    fields: Fields, pool_names: Names, keys: frozenset[str], team: str | None
+    fields: Fields, pool_names: KindNames, keys: frozenset[str], team: str | None
 ) -> Iterator[FigureExpectation]:
     for pool in fields:
         line = fields.key_line(pool)

@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import TypeVar
 
-from .document import Mapping, Scalar, ScenarioError, Sequence, Value
+from .document import DocumentMapping, Scalar, ScenarioError, Sequence, Value
 
 SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS
@@ -38,7 +38,7 @@ class Fields:
 
     def __init__(self, value: Value, what: str, keys: Set[str] | None) -> None:
         """`keys` are all that may stand here; None leaves the keys to the caller (they are names)."""
-        if not isinstance(value, Mapping):
+        if not isinstance(value, DocumentMapping):
             raise ScenarioError(f"{what} is {show(value)}; allowed is a mapping of keys", value.line)
         self.what = what
         self.line = value.line
@@ -259,7 +259,7 @@ def show(value: Value) -> str:
     if isinstance(value, Sequence):
         shown = [show(item) for item in value.items[:MAX_SHOWN_ITEMS]]
         return f"[{', '.join(shown + ['...'] * (len(value.items) > len(shown)))}]"
-    if isinstance(value, Mapping):
+    if isinstance(value, DocumentMapping):
         return "a mapping"
     if value.is_null:
         return "null"

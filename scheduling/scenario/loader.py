@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from scheduling.engine import Snapshot, Status, Workload
+from scheduling.engine import OpenStatus, Snapshot, WorkloadInfo
 
 from .document import Format, Value, parse
 from .expectations import Expectations, read_expectations
 from .fields import SECOND_MS, Fields
 from .placing import Lying, Placed, place_all
 from .pools import Machines, read_machines
-from .rows import Known
+from .rows import AllNames
 from .teams import read_teams
 from .trace import read_trace
 from .workloads import WorkloadRow, read_workloads
@@ -46,7 +46,7 @@ class Scenario:
     snapshot: Snapshot
     now: int
     expectations: Expectations
-    arrivals: tuple[Workload, ...] = ()
+    arrivals: tuple[WorkloadInfo, ...] = ()
     courses: dict[str, Course] = field(default_factory=dict)
 
 
@@ -64,7 +64,7 @@ def read_scenario(document: Value, trace: bytes | None = None, *, future: bool =
     fields.require("version")
     if fields.text("version") != str(VERSION):
         raise fields.refusal("version", f"allowed is {VERSION}")
-    known = Known()
+    known = AllNames()
     machines = read_machines(fields.sequence("pools"), known)
     teams = read_teams(fields.sequence("teams"), known, machines.pools)
     described = fields.sequence("workloads")
@@ -90,7 +90,7 @@ def _courses(rows: list[WorkloadRow]) -> Iterator[tuple[str, Course]]:
             yield from ((name, course) for name in row.names)
 
 
-def _workloads(rows: list[WorkloadRow], machines: Machines) -> list[Workload]:
+def _workloads(rows: list[WorkloadRow], machines: Machines) -> list[WorkloadInfo]:
     """Name, place and date the workloads of all rows."""
     placed = [
         Placed(
@@ -100,7 +100,7 @@ def _workloads(rows: list[WorkloadRow], machines: Machines) -> list[Workload]:
             row.nodes,
         )
         for order, (name, row) in enumerate(_named(rows))
-        if row.workload.status is not Status.PENDING
+        if row.workload.status is not OpenStatus.PENDING
     ]
     lying = place_all(machines, placed)
     min_runtimes_ms = {pool.id: pool.policy.min_runtime_ms for pool in machines.pools}
@@ -117,11 +117,15 @@ def _named(rows: list[WorkloadRow]) -> Iterator[tuple[str, WorkloadRow]]:
 
 def _dated(
     name: str, row: WorkloadRow, seconds: int, lying: Lying | None, min_runtimes_ms: dict[str, int]
-) -> Workload:
+) -> WorkloadInfo:
     """Return one workload of a row; `seconds` is when it was submitted where the row does not say."""
     submitted_ms = seconds * SECOND_MS if row.submitted_ms is None else row.submitted_ms
     started_ms = None if lying is None else row.started_ms
-    if lying is not None and started_ms is None and row.workload.status in (Status.RUNNING, Status.STOPPING):
+    if (
+        lying is not None
+        and started_ms is None
+        and row.workload.status in (OpenStatus.RUNNING, OpenStatus.STOPPING)
+    ):
         started_ms = min(-min_runtimes_ms[lying.pool], row.checkpointed_ms or 0)
     return replace(
         row.workload,

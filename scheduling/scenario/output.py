@@ -21,7 +21,7 @@ from scheduling.engine import (
     Snapshot,
     TeamFigures,
     Wait,
-    Workload,
+    WorkloadInfo,
 )
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -31,10 +31,10 @@ FRAGMENTATION_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlannedOutcome:
     """What the plan does with one workload; `placements` are those it has after the plan."""
 
-    workload: Workload
+    workload: WorkloadInfo
     action: str
     status: str
     pool: str | None
@@ -51,20 +51,20 @@ class Outcome:
         return sum(placement.milli for placement in self.placements)
 
 
-def outcomes(snapshot: Snapshot, plan: Plan) -> list[Outcome]:
+def outcomes(snapshot: Snapshot, plan: Plan) -> list[PlannedOutcome]:
     """Return what the plan does with every workload, by id."""
     by_id = {workload.id: workload for workload in snapshot.workloads}
     found = [*_placed(by_id, plan), *_changed(by_id, plan)]
     for wait in plan.waits:
         workload = by_id[wait.workload]
-        found.append(Outcome(workload, "wait", "pending", wait.pool, wait.reason, wait=wait))
+        found.append(PlannedOutcome(workload, "wait", "pending", wait.pool, wait.reason, wait=wait))
     return sorted(found, key=lambda outcome: outcome.workload.id)
 
 
-def _placed(by_id: Mapping[str, Workload], plan: Plan) -> Iterator[Outcome]:
+def _placed(by_id: Mapping[str, WorkloadInfo], plan: Plan) -> Iterator[PlannedOutcome]:
     """Yield who starts and who stays as he is."""
     for start in plan.starts:
-        yield Outcome(
+        yield PlannedOutcome(
             by_id[start.workload],
             "start",
             "queued",
@@ -76,21 +76,21 @@ def _placed(by_id: Mapping[str, Workload], plan: Plan) -> Iterator[Outcome]:
         )
     for keep in plan.keeps:
         workload = by_id[keep.workload]
-        yield Outcome(
+        yield PlannedOutcome(
             workload, "keep", workload.status, keep.pool, keep.reason, keep.allocation, workload.placements
         )
 
 
-def _changed(by_id: Mapping[str, Workload], plan: Plan) -> Iterator[Outcome]:
+def _changed(by_id: Mapping[str, WorkloadInfo], plan: Plan) -> Iterator[PlannedOutcome]:
     """Yield who is placed and becomes larger, smaller, or goes."""
     for grow in plan.grows:
         workload = by_id[grow.workload]
         placements = workload.placements + grow.placements
-        yield Outcome(workload, "grow", workload.status, grow.pool, None, grow.allocation, placements)
+        yield PlannedOutcome(workload, "grow", workload.status, grow.pool, None, grow.allocation, placements)
     for shrink in plan.shrinks:
         workload = by_id[shrink.workload]
         placements = tuple(pod for pod in workload.placements if pod.pod_index not in shrink.pods)
-        yield Outcome(
+        yield PlannedOutcome(
             workload,
             "shrink",
             workload.status,
@@ -102,7 +102,7 @@ def _changed(by_id: Mapping[str, Workload], plan: Plan) -> Iterator[Outcome]:
         )
     for gone in plan.preemptions:
         workload = by_id[gone.workload]
-        yield Outcome(workload, "preempt", "preempted", gone.pool, gone.reason, preempted_by=gone.by)
+        yield PlannedOutcome(workload, "preempt", "preempted", gone.pool, gone.reason, preempted_by=gone.by)
 
 
 def as_object(snapshot: Snapshot, now: int, plan: Plan) -> Object:
@@ -171,7 +171,7 @@ def _team(figures: TeamFigures) -> Object:
     }
 
 
-def _workload(outcome: Outcome) -> Object:
+def _workload(outcome: PlannedOutcome) -> Object:
     found: Object = {
         "action": outcome.action,
         "status": outcome.status,

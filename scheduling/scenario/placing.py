@@ -15,21 +15,21 @@ from scheduling.engine import (
     GPU_MILLI,
     DeviceShare,
     Memory,
-    Node,
+    NodeInfo,
+    OpenStatus,
     PodPlacement,
-    Pool,
+    PoolInfo,
     Request,
     Sharing,
     Slicing,
-    Status,
-    Workload,
+    WorkloadInfo,
 )
 from scheduling.engine.model.quantities import counted, gpus, in_gpus
 
 from .document import ScenarioError
 from .fields import shorten
 from .pools import NODE_LEVEL, Machines
-from .room import BOTH, HELD, PROMISED, Layers, Piece, Room, layers_of, pack, share_on
+from .room import BOTH, HELD, PROMISED, Layers, Piece, ScenarioFree, layers_of, pack, share_on
 
 BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
 LAYER_NAMES = {HELD: "Starting, Running and stopping", PROMISED: "Starting, Running and Queued"}
@@ -41,7 +41,7 @@ class Placed:
 
     order: int
     line: int
-    workload: Workload
+    workload: WorkloadInfo
     nodes: tuple[str, ...] | None
 
 
@@ -57,9 +57,9 @@ def place_all(machines: Machines, placed: Sequence[Placed]) -> dict[str, Lying]:
     """Return where every placed workload lies, by its id."""
     if not placed:
         return {}
-    rooms = {node.id: Room(node) for node in machines.nodes}
+    rooms = {node.id: ScenarioFree(node) for node in machines.nodes}
     lying = _place_named([each for each in placed if each.nodes is not None], rooms)
-    finder = _Finder(machines, rooms)
+    finder = _NodeFinder(machines, rooms)
     for each in placed:
         if each.nodes is None:
             lying[each.workload.id] = finder.place(each)
@@ -69,7 +69,7 @@ def place_all(machines: Machines, placed: Sequence[Placed]) -> dict[str, Lying]:
 # --- Nodes that are named
 
 
-def _place_named(placed: Sequence[Placed], rooms: dict[str, Room]) -> dict[str, Lying]:
+def _place_named(placed: Sequence[Placed], rooms: dict[str, ScenarioFree]) -> dict[str, Lying]:
     pools: dict[str, str] = {}
     pieces: dict[str, list[Piece]] = defaultdict(list)
     by_order = {each.order: each for each in placed}
@@ -97,7 +97,7 @@ def _sorted(placements: list[PodPlacement]) -> tuple[PodPlacement, ...]:
     return tuple(sorted(placements, key=lambda placement: placement.pod_index))
 
 
-def _pool_of(each: Placed, rooms: dict[str, Room]) -> str:
+def _pool_of(each: Placed, rooms: dict[str, ScenarioFree]) -> str:
     """The one pool of a workload's nodes, which must be one it may use."""
     allowed = each.workload.pools
     first = rooms[(each.nodes or ())[0]].node
@@ -118,7 +118,7 @@ def _pool_of(each: Placed, rooms: dict[str, Room]) -> str:
     return first.pool
 
 
-def _pieces(each: Placed, rooms: dict[str, Room]) -> Iterator[tuple[Piece, str]]:
+def _pieces(each: Placed, rooms: dict[str, ScenarioFree]) -> Iterator[tuple[Piece, str]]:
     workload = each.workload
     for pod_index, name in enumerate(each.nodes or ()):
         milli = share_on(workload.request, rooms[name].node)
@@ -135,7 +135,7 @@ def _pieces(each: Placed, rooms: dict[str, Room]) -> Iterator[tuple[Piece, str]]
         )
 
 
-def _does_not_fit(node: Node, pieces: list[Piece], by_order: dict[int, Placed]) -> ScenarioError:
+def _does_not_fit(node: NodeInfo, pieces: list[Piece], by_order: dict[int, Placed]) -> ScenarioError:
     """Return the refusal of the first workload of the file that is too much, with what is exceeded."""
     orders = sorted({piece.order for piece in pieces})
 
@@ -151,7 +151,7 @@ def _does_not_fit(node: Node, pieces: list[Piece], by_order: dict[int, Placed]) 
     )
 
 
-def _excess(node: Node, pieces: list[Piece]) -> str:
+def _excess(node: NodeInfo, pieces: list[Piece]) -> str:
     """What the pods of a node exceed, as a clause."""
     own = [device for device in node.devices if not device.foreign]
     devices, capacity_milli = len(own), sum(device.share_milli for device in own)
@@ -179,18 +179,18 @@ def _asked(request: Request) -> str:
 # --- Nodes that are not named
 
 _Shape = tuple[object, ...]
-_Pod = tuple[Room, tuple[DeviceShare, ...]]
+_Pod = tuple[ScenarioFree, tuple[DeviceShare, ...]]
 
 
-class _Finder:
+class _NodeFinder:
     """Finds the first nodes that fit. Room only shrinks: each kind of pod goes on where its last one lay."""
 
-    def __init__(self, machines: Machines, rooms: dict[str, Room]) -> None:
+    def __init__(self, machines: Machines, rooms: dict[str, ScenarioFree]) -> None:
         self.pools = {pool.id: pool for pool in machines.pools}
-        self.rooms_of: dict[str, list[Room]] = defaultdict(list)
+        self.rooms_of: dict[str, list[ScenarioFree]] = defaultdict(list)
         for node in machines.nodes:
             self.rooms_of[node.pool].append(rooms[node.id])
-        self.domains_of: dict[tuple[str, str | None], list[list[Room]]] = {}
+        self.domains_of: dict[tuple[str, str | None], list[list[ScenarioFree]]] = {}
         self.cursors: dict[_Shape, int] = {}
 
     def place(self, each: Placed) -> Lying:
@@ -215,9 +215,9 @@ class _Finder:
             each.line,
         )
 
-    def _place_in(self, pool: str, workload: Workload, least: int) -> list[_Pod]:
+    def _place_in(self, pool: str, workload: WorkloadInfo, least: int) -> list[_Pod]:
         layers = layers_of(workload.status)
-        tries: tuple[Layers, ...] = (BOTH, layers) if workload.status is Status.QUEUED else (layers,)
+        tries: tuple[Layers, ...] = (BOTH, layers) if workload.status is OpenStatus.QUEUED else (layers,)
         level = workload.topology.required
         for number, domain in enumerate(self._domains(pool, level)):
             for needed in tries:
@@ -227,7 +227,7 @@ class _Finder:
         return []
 
     def _place_inside(
-        self, domain: list[Room], place: _Shape, workload: Workload, needed: Layers, least: int
+        self, domain: list[ScenarioFree], place: _Shape, workload: WorkloadInfo, needed: Layers, least: int
     ) -> list[_Pod]:
         """Book and return the pods that fit in a domain; none where too few do."""
         key = (place, needed, _shape(workload))
@@ -248,13 +248,15 @@ class _Finder:
             room.take(devices, workload.cpu_milli, workload.memory_mib, layers_of(workload.status), sign=-1)
         return []
 
-    def _fit(self, room: Room, workload: Workload, needed: Layers) -> tuple[DeviceShare, ...] | None:
+    def _fit(
+        self, room: ScenarioFree, workload: WorkloadInfo, needed: Layers
+    ) -> tuple[DeviceShare, ...] | None:
         milli = share_on(workload.request, room.node)
         if milli is None or not room.holds(workload.cpu_milli, workload.memory_mib, needed):
             return None
         return room.pick(milli, needed) if self._accepts(room.node, workload) else None
 
-    def _accepts(self, node: Node, workload: Workload) -> bool:
+    def _accepts(self, node: NodeInfo, workload: WorkloadInfo) -> bool:
         """Whether a newcomer like this would be let onto the node, were it empty."""
         fraction = isinstance(workload.request, Memory) or workload.request.milli % GPU_MILLI > 0
         slicing = node.devices[0].slicing
@@ -276,11 +278,11 @@ class _Finder:
             )
         )
 
-    def _domains(self, pool: str, level: str | None) -> list[list[Room]]:
+    def _domains(self, pool: str, level: str | None) -> list[list[ScenarioFree]]:
         """The pool's nodes by cluster and domain, in the order of the file."""
         key = (pool, level)
         if key not in self.domains_of:
-            grouped: dict[_Shape, list[Room]] = defaultdict(list)
+            grouped: dict[_Shape, list[ScenarioFree]] = defaultdict(list)
             for room in self.rooms_of[pool]:
                 path = _path(room.node, self.pools[pool], level)
                 if path is not None and room.devices:
@@ -289,7 +291,7 @@ class _Finder:
         return self.domains_of[key]
 
 
-def _path(node: Node, pool: Pool, level: str | None) -> _Shape | None:
+def _path(node: NodeInfo, pool: PoolInfo, level: str | None) -> _Shape | None:
     """The domain of a node: its cluster and the labels down to the level; None where one is missing."""
     if level is None:
         return (node.cluster,)
@@ -302,7 +304,7 @@ def _path(node: Node, pool: Pool, level: str | None) -> _Shape | None:
     return None if None in path else (node.cluster, *path)
 
 
-def _shape(workload: Workload) -> _Shape:
+def _shape(workload: WorkloadInfo) -> _Shape:
     """All that decides where a pod fits."""
     return (
         workload.request,

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 
 from scheduling.engine import (
     GPU_MILLI,
-    Device,
+    DeviceInfo,
     ElasticPreemption,
     Fairness,
-    Node,
-    Placement,
+    NodeInfo,
+    NodeOrder,
     Policy,
-    Pool,
+    PoolInfo,
     Queueing,
     Sharing,
     Slicing,
@@ -21,7 +21,7 @@ from scheduling.engine import (
 
 from .document import ScenarioError, Value
 from .fields import Fields, shorten, show, string_of
-from .rows import Known, Names, row_name, row_names
+from .rows import AllNames, KindNames, row_name, row_names
 
 MAX_GPUS = 1024
 MAX_ALL_GPUS = 10_000_000
@@ -74,21 +74,21 @@ SLICES = (Slicing.MIG, Slicing.REPLICAS)
 class Machines:
     """All pools and all nodes, both in the order of the file."""
 
-    pools: tuple[Pool, ...]
-    nodes: tuple[Node, ...]
+    pools: tuple[PoolInfo, ...]
+    nodes: tuple[NodeInfo, ...]
 
 
-def read_machines(rows: tuple[Value, ...], known: Known) -> Machines:
+def read_machines(rows: tuple[Value, ...], known: AllNames) -> Machines:
     """Return the pools and nodes of the document's `pools`."""
-    pools: list[Pool] = []
-    nodes: list[Node] = []
+    pools: list[PoolInfo] = []
+    nodes: list[NodeInfo] = []
     all_gpus = 0
     for row in rows:
         fields = Fields(row, "a pool", POOL_KEYS)
         name = row_name(fields, "pool")
         known.pools.add(name, fields.line_of("name"))
         pools.append(
-            Pool(
+            PoolInfo(
                 id=name,
                 name=name,
                 policy=_policy(fields.mapping("policy", POLICY_KEYS)),
@@ -120,7 +120,7 @@ def _policy(fields: Fields | None) -> Policy:
     return Policy(
         queueing=fields.choice("queueing", Queueing, default.queueing),
         elastic_preemption=fields.choice("elastic_preemption", ElasticPreemption, default.elastic_preemption),
-        placement=fields.choice("placement", Placement, default.placement),
+        placement=fields.choice("placement", NodeOrder, default.placement),
         fairness=fields.choice("fairness", Fairness, default.fairness),
         usage_half_life_ms=default.usage_half_life_ms if half_life_ms is None else half_life_ms,
         min_runtime_ms=default.min_runtime_ms if min_runtime_ms is None else min_runtime_ms,
@@ -156,10 +156,10 @@ def _recent(item: Value) -> TypicalRequest:
     return TypicalRequest(milli, fields.number("weight", 1.0, 0, MAX_WEIGHT))
 
 
-def _node(fields: Fields, pool: str, taken: Names) -> tuple[tuple[str, ...], Node]:
+def _node(fields: Fields, pool: str, taken: KindNames) -> tuple[tuple[str, ...], NodeInfo]:
     """The names of a row's nodes, in the order of their numbers, and what they have in common."""
     names = row_names(fields, "node", taken)
-    node = Node(
+    node = NodeInfo(
         id="",
         name="",
         pool=pool,
@@ -177,7 +177,7 @@ def _node(fields: Fields, pool: str, taken: Names) -> tuple[tuple[str, ...], Nod
     return names, node
 
 
-def _devices(fields: Fields) -> tuple[Device, ...]:
+def _devices(fields: Fields) -> tuple[DeviceInfo, ...]:
     """The node's GPUs, or slices of GPUs; those used by others are the last ones."""
     fields.require("gpus")
     gpus = fields.integer("gpus", 0, 0, MAX_GPUS)
@@ -186,7 +186,7 @@ def _devices(fields: Fields) -> tuple[Device, ...]:
     memory_mib = fields.optional_integer("gpu_memory_mib", 1, MAX_MIB)
     slicing, share_milli = _slices(fields)
     return tuple(
-        Device(index, gpu_type, memory_mib, index >= gpus - foreign, slicing, share_milli)
+        DeviceInfo(index, gpu_type, memory_mib, index >= gpus - foreign, slicing, share_milli)
         for index in range(gpus)
     )
 
@@ -206,7 +206,7 @@ def _slices(fields: Fields) -> tuple[Slicing, int]:
     return Slicing(text), share_milli
 
 
-def _check_type(fields: Fields, node: Node, cut: dict[str, bool]) -> None:
+def _check_type(fields: Fields, node: NodeInfo, cut: dict[str, bool]) -> None:
     """Refuse a type that whole GPUs and slices of a pool have in common: who names it would not know what he gets."""
     for device in node.devices[:1]:
         is_cut = device.slicing is not Slicing.WHOLE

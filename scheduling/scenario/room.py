@@ -7,7 +7,16 @@ stopping) and what is *promised* (Starting, Running and Queued). A pod counts in
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine import GPU_MILLI, Device, DeviceShare, Memory, Node, Request, Slicing, Status
+from scheduling.engine import (
+    GPU_MILLI,
+    DeviceInfo,
+    DeviceShare,
+    Memory,
+    NodeInfo,
+    OpenStatus,
+    Request,
+    Slicing,
+)
 from scheduling.engine.model.quantities import memory_share
 
 HELD, PROMISED = 0, 1
@@ -18,12 +27,12 @@ SEARCH_PIECES = 200
 Layers = tuple[int, ...]
 
 
-def layers_of(status: Status) -> Layers:
+def layers_of(status: OpenStatus) -> Layers:
     """The layers that a placed workload counts in."""
-    return {Status.STOPPING: (HELD,), Status.QUEUED: (PROMISED,)}.get(status, BOTH)
+    return {OpenStatus.STOPPING: (HELD,), OpenStatus.QUEUED: (PROMISED,)}.get(status, BOTH)
 
 
-def share_on(request: Request, node: Node) -> int | None:
+def share_on(request: Request, node: NodeInfo) -> int | None:
     """What the request takes of the node in milli-GPUs, None where no device of it can give that."""
     first = node.devices[0] if node.devices else None
     if first is not None and first.slicing is not Slicing.WHOLE:
@@ -36,7 +45,7 @@ def share_on(request: Request, node: Node) -> int | None:
     return memory_share(request.mib, memory_mib)
 
 
-def _slice_suffices(request: Request, device: Device) -> bool:
+def _slice_suffices(request: Request, device: DeviceInfo) -> bool:
     """Whether a pod has enough with one slice."""
     if isinstance(request, Memory):
         return device.memory_mib is not None and request.mib <= device.memory_mib
@@ -56,12 +65,12 @@ class Piece:
     layers: Layers
 
 
-class Room:
+class ScenarioFree:
     """The free part of one node's devices, CPU and memory, in both layers."""
 
     __slots__ = ("cpu", "devices", "free", "memory", "node")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeInfo) -> None:
         self.node = node
         self.devices = tuple(device.index for device in node.devices if not device.foreign)
         sizes = {device.index: device.share_milli for device in node.devices if not device.foreign}
@@ -114,7 +123,7 @@ class Room:
 Packing = dict[tuple[str, int], tuple[DeviceShare, ...]]
 
 
-def pack(node: Node, pieces: Sequence[Piece]) -> Packing | None:
+def pack(node: NodeInfo, pieces: Sequence[Piece]) -> Packing | None:
     """Return the devices of pods that name this node, by workload and pod, None where they do not fit.
 
     The answer does not depend on the order of the pieces. Tried are two greedy orders, what stays before what
@@ -129,19 +138,19 @@ def pack(node: Node, pieces: Sequence[Piece]) -> Packing | None:
     settled_first = sorted(
         pieces, key=lambda p: (-len(p.layers), -p.milli, p.layers, p.workload, p.pod_index)
     )
-    packing = _greedy(Room(node), settled_first, stacked=False)
+    packing = _greedy(ScenarioFree(node), settled_first, stacked=False)
     if packing is not None:
         return packing
     largest_first = sorted(
         pieces, key=lambda p: (-p.milli, -len(p.layers), p.layers, p.workload, p.pod_index)
     )
-    packing = _greedy(Room(node), largest_first, stacked=True)
+    packing = _greedy(ScenarioFree(node), largest_first, stacked=True)
     if packing is not None or len(pieces) > SEARCH_PIECES:
         return packing
-    return _Search(Room(node), largest_first).run()
+    return _Search(ScenarioFree(node), largest_first).run()
 
 
-def _greedy(room: Room, pieces: Sequence[Piece], stacked: bool) -> Packing | None:
+def _greedy(room: ScenarioFree, pieces: Sequence[Piece], stacked: bool) -> Packing | None:
     packing: Packing = {}
     for piece in pieces:
         devices = room.pick(piece.milli, piece.layers, stacked)
@@ -155,7 +164,7 @@ def _greedy(room: Room, pieces: Sequence[Piece], stacked: bool) -> Packing | Non
 class _Search:
     """Depth first over where each fraction could go; whole devices are given out first and stay."""
 
-    def __init__(self, room: Room, pieces: Sequence[Piece]) -> None:
+    def __init__(self, room: ScenarioFree, pieces: Sequence[Piece]) -> None:
         self.room = room
         self.whole = [piece for piece in pieces if piece.milli >= GPU_MILLI]
         self.parts = [piece for piece in pieces if piece.milli < GPU_MILLI]

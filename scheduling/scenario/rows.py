@@ -10,7 +10,7 @@ MAX_COUNT = 1_000_000
 PLACEHOLDER = "{i}"
 
 
-class Names:
+class KindNames:
     """The names of one kind, each once, with the line that gave it; at most a million."""
 
     __slots__ = ("_lines", "kind")
@@ -63,13 +63,13 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AllNames:
     """All names of a scenario, as they are read."""
 
-    pools: Names = field(default_factory=lambda: Names("pool"))
-    nodes: Names = field(default_factory=lambda: Names("node"))
-    teams: Names = field(default_factory=lambda: Names("team"))
-    workloads: Names = field(default_factory=lambda: Names("workload"))
+    pools: KindNames = field(default_factory=lambda: KindNames("pool"))
+    nodes: KindNames = field(default_factory=lambda: KindNames("node"))
+    teams: KindNames = field(default_factory=lambda: KindNames("team"))
+    workloads: KindNames = field(default_factory=lambda: KindNames("workload"))
 
 
 def row_name(fields: Fields, kind: str) -> str:
@@ -79,7 +79,7 @@ def row_name(fields: Fields, kind: str) -> str:
     return name
 
 
-def row_names(fields: Fields, kind: str, taken: Names) -> tuple[str, ...]:
+def row_names(fields: Fields, kind: str, taken: KindNames) -> tuple[str, ...]:
     """The names a row stands for: its own, or `count` of them made from its template."""
     name = row_name(fields, kind)
     count = fields.optional_integer("count", 0, MAX_COUNT)

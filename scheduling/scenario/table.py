@@ -4,10 +4,10 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from scheduling.engine import Plan, Snapshot, Team, TeamFigures
+from scheduling.engine import Plan, Snapshot, TeamFigures, TeamInfo
 from scheduling.engine.model.quantities import in_gpus
 
-from .output import Outcome, eta_times, gpus_by_node, outcomes, time_text
+from .output import PlannedOutcome, eta_times, gpus_by_node, outcomes, time_text
 
 GAP = "  "
 ELLIPSIS = "…"
@@ -101,7 +101,7 @@ def _team_rows(snapshot: Snapshot, plan: Plan) -> Iterator[tuple[str, ...]]:
             )
 
 
-def _with_depths(teams: Sequence[Team]) -> Iterator[tuple[str, int]]:
+def _with_depths(teams: Sequence[TeamInfo]) -> Iterator[tuple[str, int]]:
     below: dict[str | None, list[str]] = defaultdict(list)
     for team in sorted(teams, key=lambda team: team.id, reverse=True):
         below[team.parent].append(team.id)
@@ -112,7 +112,7 @@ def _with_depths(teams: Sequence[Team]) -> Iterator[tuple[str, int]]:
         waiting.extend((child, depth + 1) for child in below[team_id])
 
 
-def _workload_row(outcome: Outcome) -> tuple[str, ...]:
+def _workload_row(outcome: PlannedOutcome) -> tuple[str, ...]:
     waits = outcome.wait is not None
     return (
         outcome.workload.id,
@@ -126,13 +126,13 @@ def _workload_row(outcome: Outcome) -> tuple[str, ...]:
     )
 
 
-def _nodes(outcome: Outcome) -> str:
+def _nodes(outcome: PlannedOutcome) -> str:
     names = sorted(gpus_by_node(outcome.placements))
     more = f" and {len(names) - MAX_NODES_SHOWN} more" if len(names) > MAX_NODES_SHOWN else ""
     return ", ".join(names[:MAX_NODES_SHOWN]) + more
 
 
-def _why(outcome: Outcome) -> str:
+def _why(outcome: PlannedOutcome) -> str:
     """The place in the queue, whom it preempts, and the reason's sentence."""
     parts = []
     if outcome.wait is not None:

@@ -1,10 +1,10 @@
 """The tree of teams as a scenario describes it."""
 
-from scheduling.engine import HOUR_MS, Pool, Team, TeamShare
+from scheduling.engine import HOUR_MS, PoolInfo, TeamInfo, TeamShare
 
 from .document import ScenarioError, Value
 from .fields import Fields, shorten
-from .rows import Known, Names, row_name
+from .rows import AllNames, KindNames, row_name
 
 MAX_TEAM_GPUS = 1_000_000_000
 MAX_WEIGHT = 1_000_000
@@ -16,7 +16,7 @@ TEAM_KEYS = frozenset(
 )
 
 
-def read_teams(rows: tuple[Value, ...], known: Known, pools: tuple[Pool, ...]) -> tuple[Team, ...]:
+def read_teams(rows: tuple[Value, ...], known: AllNames, pools: tuple[PoolInfo, ...]) -> tuple[TeamInfo, ...]:
     """Return the teams of the document's `teams`, a tree; a parent may stand below its children."""
     every_row = []
     for row in rows:
@@ -29,10 +29,10 @@ def read_teams(rows: tuple[Value, ...], known: Known, pools: tuple[Pool, ...]) -
     return teams
 
 
-def _team(fields: Fields, known: Known, pools: tuple[Pool, ...]) -> Team:
+def _team(fields: Fields, known: AllNames, pools: tuple[PoolInfo, ...]) -> TeamInfo:
     name = fields.required_text("name")
     parent = fields.text("parent")
-    return Team(
+    return TeamInfo(
         id=name,
         name=name,
         parent=None if parent is None else known.teams.check(fields, "parent", parent),
@@ -42,7 +42,7 @@ def _team(fields: Fields, known: Known, pools: tuple[Pool, ...]) -> Team:
     )
 
 
-def _shares(fields: Fields, pool_names: Names, pools: tuple[Pool, ...]) -> tuple[TeamShare, ...]:
+def _shares(fields: Fields, pool_names: KindNames, pools: tuple[PoolInfo, ...]) -> tuple[TeamShare, ...]:
     """What the team has in each pool; its own maximum is spelled out, as `maximums` may lift it."""
     reservations = _by_pool(fields, "reservations", pool_names)
     maximums = _by_pool(fields, "maximums", pool_names)
@@ -62,7 +62,7 @@ def _shares(fields: Fields, pool_names: Names, pools: tuple[Pool, ...]) -> tuple
     return tuple(shares)
 
 
-def _by_pool(fields: Fields, key: str, pool_names: Names) -> Fields | None:
+def _by_pool(fields: Fields, key: str, pool_names: KindNames) -> Fields | None:
     found = fields.mapping(key)
     if found is not None:
         for pool in found:
@@ -78,7 +78,7 @@ def _maximum(fields: Fields, key: str) -> int | None:
     return None if milli is None or milli < 0 else milli
 
 
-def _refuse_cycles(teams: tuple[Team, ...], rows: list[Fields]) -> None:
+def _refuse_cycles(teams: tuple[TeamInfo, ...], rows: list[Fields]) -> None:
     """Refuse a team that is its own ancestor; walks each branch once."""
     parents = {team.id: team.parent for team in teams}
     lines = {team.id: fields.line_of("parent") for team, fields in zip(teams, rows, strict=True)}
@@ -101,7 +101,7 @@ def _refuse_cycles(teams: tuple[Team, ...], rows: list[Fields]) -> None:
         rooted |= walked
 
 
-def _refuse_depth(teams: tuple[Team, ...], rows: list[Fields]) -> None:
+def _refuse_depth(teams: tuple[TeamInfo, ...], rows: list[Fields]) -> None:
     """Refuse a tree, known to be one, that is deeper than anybody needs."""
     parents = {team.id: team.parent for team in teams}
     depths: dict[str, int] = {}

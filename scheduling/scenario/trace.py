@@ -10,7 +10,17 @@ import io
 import zlib
 from collections.abc import Iterator
 
-from .document import MAX_BYTES, Format, Mapping, Scalar, ScenarioError, Sequence, TraceLine, Value, parse
+from .document import (
+    MAX_BYTES,
+    DocumentMapping,
+    Format,
+    Scalar,
+    ScenarioError,
+    Sequence,
+    TraceLine,
+    Value,
+    parse,
+)
 from .fields import shorten
 from .workloads import WORKLOAD_KEYS
 
@@ -35,7 +45,7 @@ def unpacked(content: bytes, name: str) -> bytes:
     return content
 
 
-def read_trace(content: bytes) -> Iterator[Mapping]:
+def read_trace(content: bytes) -> Iterator[DocumentMapping]:
     """Yield the rows of a trace, each a mapping like a row of `workloads`; raises ScenarioError where one is
     refused."""
     try:
@@ -75,13 +85,13 @@ def _columns(header: list[str]) -> list[str]:
     return header
 
 
-def _row(columns: list[str], key_lines: dict[str, int], cells: list[str], line: TraceLine) -> Mapping:
+def _row(columns: list[str], key_lines: dict[str, int], cells: list[str], line: TraceLine) -> DocumentMapping:
     if len(cells) != len(columns):
         raise ScenarioError(
             f"the row has {len(cells)} cells; allowed are {len(columns)}, one for each column", line
         )
     values = {key: _cell(key, cell, line) for key, cell in zip(columns, cells, strict=True) if cell}
-    return Mapping(line, values, key_lines)
+    return DocumentMapping(line, values, key_lines)
 
 
 def _cell(key: str, text: str, line: TraceLine) -> Value:
@@ -101,4 +111,4 @@ def _moved(value: Value, line: TraceLine) -> Value:
     if isinstance(value, Sequence):
         return Sequence(line, tuple(_moved(item, line) for item in value.items))
     items = {key: _moved(item, line) for key, item in value.items.items()}
-    return Mapping(line, items, dict.fromkeys(items, line))
+    return DocumentMapping(line, items, dict.fromkeys(items, line))

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from scheduling.engine import (
     GPU_MILLI,
     RESERVED_PRIORITY,
-    Dependency,
+    AfterPreemption,
+    DependencyState,
+    GpuShare,
     Memory,
-    OnPreemption,
-    Pool,
+    OpenStatus,
+    PoolInfo,
     Request,
-    Share,
-    Status,
     Toleration,
     Topology,
-    Workload,
+    WorkloadInfo,
 )
 from scheduling.engine.model.quantities import counted
 
@@ -23,7 +23,7 @@ from .circles import first_circle
 from .document import ScenarioError, Sequence, Value
 from .fields import Fields, number_of, string_of
 from .pools import MAX_CPUS, MAX_GPUS, MAX_MIB, NODE_LEVEL
-from .rows import Known, Names, row_names
+from .rows import AllNames, KindNames, row_names
 
 MAX_PRIORITY = 1_000_000
 MAX_PODS = 100_000
@@ -76,7 +76,7 @@ class WorkloadRow:
 
     line: int
     names: tuple[str, ...]
-    workload: Workload
+    workload: WorkloadInfo
     nodes: tuple[str, ...] | None
     nodes_line: int
     submitted_ms: int | None
@@ -87,7 +87,7 @@ class WorkloadRow:
 
 
 def read_workloads(
-    rows: Iterable[Value], known: Known, pools: tuple[Pool, ...], *, future: bool = False
+    rows: Iterable[Value], known: AllNames, pools: tuple[PoolInfo, ...], *, future: bool = False
 ) -> list[WorkloadRow]:
     """Return the rows of `workloads`; every name they use is known. Where `future`, some are yet to be submitted."""
     found: list[WorkloadRow] = []
@@ -98,7 +98,7 @@ def read_workloads(
         names = row_names(fields, "workload", known.workloads)
         row = _row(fields, names, known, pools, future=future)
         found.append(row)
-        if row.workload.status is not Status.PENDING:
+        if row.workload.status is not OpenStatus.PENDING:
             placed_pods += len(names) * row.workload.pods
             if placed_pods > MAX_PLACED_PODS:
                 raise ScenarioError(
@@ -114,12 +114,12 @@ def read_workloads(
 
 
 def _row(
-    fields: Fields, names: tuple[str, ...], known: Known, pools: tuple[Pool, ...], *, future: bool
+    fields: Fields, names: tuple[str, ...], known: AllNames, pools: tuple[PoolInfo, ...], *, future: bool
 ) -> WorkloadRow:
-    status = fields.choice("status", Status, Status.PENDING)
+    status = fields.choice("status", OpenStatus, OpenStatus.PENDING)
     pods = fields.integer("pods", 1, 1, MAX_PODS)
     wanted_pools = _pools(fields, known.pools)
-    workload = Workload(
+    workload = WorkloadInfo(
         id="",
         name="",
         team=known.teams.check(fields, "team", fields.required_text("team")),
@@ -139,7 +139,7 @@ def _row(
         preemptions_24h=fields.integer("preemptions", 0, 0, MAX_PREEMPTIONS),
         held=fields.boolean("held", False),
         dependency=_dependency(fields, status),
-        on_preemption=fields.choice("on_preemption", OnPreemption, OnPreemption.REQUEUE),
+        on_preemption=fields.choice("on_preemption", AfterPreemption, AfterPreemption.REQUEUE),
     )
     return WorkloadRow(
         line=fields.line,
@@ -155,9 +155,9 @@ def _row(
     )
 
 
-def _submitted(fields: Fields, status: Status, *, future: bool) -> int | None:
+def _submitted(fields: Fields, status: OpenStatus, *, future: bool) -> int | None:
     """When it is submitted: before now, but for what a clock that runs will see arrive."""
-    return fields.moment("submitted") if future and status is Status.PENDING else fields.past("submitted")
+    return fields.moment("submitted") if future and status is OpenStatus.PENDING else fields.past("submitted")
 
 
 def _priority(fields: Fields) -> int:
@@ -185,7 +185,7 @@ def _request(fields: Fields) -> Request:
     if memory_mib is not None:
         return Memory(memory_mib)
     share_milli = fields.optional_integer("gpu_milli", 1, GPU_MILLI)
-    return Share(_gpus_milli(fields) if share_milli is None else share_milli)
+    return GpuShare(_gpus_milli(fields) if share_milli is None else share_milli)
 
 
 def _gpus_milli(fields: Fields) -> int:
@@ -213,7 +213,7 @@ def _min_pods(fields: Fields, pods: int) -> int:
     return fields.integer("min_pods", pods if gang else 1, 1, pods)
 
 
-def _pools(fields: Fields, pool_names: Names) -> tuple[str, ...] | None:
+def _pools(fields: Fields, pool_names: KindNames) -> tuple[str, ...] | None:
     """The pools it may use, best first; None for any."""
     value = fields.value("pool")
     if value is None:
@@ -232,7 +232,7 @@ def _toleration(fields: Fields, item: Value) -> Toleration:
     return Toleration(key, value if equals else None)
 
 
-def _topology(fields: Fields, wanted: tuple[str, ...] | None, pools: tuple[Pool, ...]) -> Topology:
+def _topology(fields: Fields, wanted: tuple[str, ...] | None, pools: tuple[PoolInfo, ...]) -> Topology:
     """The levels it asks for, each a level of one of its pools or the node."""
     topology = fields.mapping("topology", {"required", "preferred"})
     if topology is None:
@@ -245,14 +245,14 @@ def _topology(fields: Fields, wanted: tuple[str, ...] | None, pools: tuple[Pool,
     return Topology(topology.text("required"), topology.text("preferred"))
 
 
-def _nodes(fields: Fields, workload: Workload, node_names: Names) -> tuple[str, ...] | None:
+def _nodes(fields: Fields, workload: WorkloadInfo, node_names: KindNames) -> tuple[str, ...] | None:
     """The node of each pod of a placed workload; None where it names none. A pending one lies nowhere yet."""
     nodes = fields.texts("nodes")
     for node, item in zip(nodes, fields.sequence("nodes"), strict=True):
         node_names.check(fields, "nodes", node, item.line)
-    if not nodes or workload.status is Status.PENDING:
+    if not nodes or workload.status is OpenStatus.PENDING:
         return None
-    least = 1 if workload.status is Status.STOPPING else workload.min_pods
+    least = 1 if workload.status is OpenStatus.STOPPING else workload.min_pods
     if not least <= len(nodes) <= workload.pods:
         count = str(least) if least == workload.pods else f"{least} to {workload.pods}"
         raise fields.refusal(
@@ -261,13 +261,13 @@ def _nodes(fields: Fields, workload: Workload, node_names: Names) -> tuple[str, 
     return nodes
 
 
-def _dependency(fields: Fields, status: Status) -> Dependency:
+def _dependency(fields: Fields, status: OpenStatus) -> DependencyState:
     """Everybody in a scenario is unfinished, so that a pending workload still waits for all it depends on."""
-    waits = status is Status.PENDING and fields.sequence("depends_on")
-    return Dependency.WAITING if waits else Dependency.NONE
+    waits = status is OpenStatus.PENDING and fields.sequence("depends_on")
+    return DependencyState.WAITING if waits else DependencyState.NONE
 
 
-def _check_dependencies(fields: Fields, row: WorkloadRow, names: Names) -> None:
+def _check_dependencies(fields: Fields, row: WorkloadRow, names: KindNames) -> None:
     for name, item in zip(row.depends_on, fields.sequence("depends_on"), strict=True):
         names.check(fields, "depends_on", name, item.line)
         if name in row.names:

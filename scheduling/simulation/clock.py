@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from scheduling.engine import Plan, Snapshot, Workload, schedule
+from scheduling.engine import Plan, Snapshot, WorkloadInfo, schedule
 from scheduling.scenario.loader import Scenario
 
-from .group import Group, divided
+from .group import PoolGroup, divided
 from .lives import Alarm, Lives
-from .tally import Tally
+from .tally import SimulationTally
 
 MOST_CYCLES_AT_ONCE = 1000
 """Chains of preemptions end; one that has not after so many cycles of one moment goes on a second later."""
@@ -34,11 +34,11 @@ class Ending:
     snapshot: Snapshot
     now: int
     plan: Plan
-    tally: Tally
+    tally: SimulationTally
     cycles: int
 
 
-class Clock:
+class SimulationClock:
     """An organisation over time."""
 
     def __init__(self, scenario: Scenario, watches: Iterable[Watch] = (), *, accelerate: bool = True) -> None:
@@ -49,9 +49,9 @@ class Clock:
         self._accelerate = accelerate
         self._arrivals = list(reversed(scenario.arrivals))
         self._alarms: list[tuple[int, Alarm, str, int]] = []
-        self._tally = Tally(scenario.now)
+        self._tally = SimulationTally(scenario.now)
         self._groups = [
-            Group(part, accelerate=accelerate) for part in divided(scenario.snapshot, scenario.arrivals)
+            PoolGroup(part, accelerate=accelerate) for part in divided(scenario.snapshot, scenario.arrivals)
         ]
         self._unsettled = set(range(len(self._groups)))
         self._group_of_pool = {pool.id: group for group in self._groups for pool in group.pools}
@@ -90,7 +90,7 @@ class Clock:
             workload = self._arrivals.pop()
             self._lives.arrive(self._group_for(workload), workload)
 
-    def _group_for(self, workload: Workload) -> Group:
+    def _group_for(self, workload: WorkloadInfo) -> PoolGroup:
         """The group in which a workload waits: that of its pools, or the first, where it has none."""
         for pool in workload.pools or ():
             if pool in self._group_of_pool:
@@ -125,7 +125,7 @@ class Clock:
             many = self._cycles_here >= MOST_CYCLES_AT_ONCE
             self._next_cycle = self.now + max(interval_ms, SECOND_MS if many else 0)
 
-    def _decide(self, group: Group) -> None:
+    def _decide(self, group: PoolGroup) -> None:
         """Make a plan for a group and carry it out."""
         if any(self._lives.usage.counts(pool.id) for pool in group.pools):
             group.use_teams(self._lives.usage.teams(self.now))

@@ -19,12 +19,12 @@ from scheduling.scenario.output import Object, as_object, as_text
 from scheduling.scenario.table import as_table
 from scheduling.scenario.trace import unpacked
 
-from .clock import Clock
+from .clock import SimulationClock
 from .outcome import carried_out
-from .progress import Progress
+from .progress import ProgressBar
 from .protected import ByWaiting, protected_from, section
 from .summary import Summary, summary_of
-from .verify import Verdict
+from .verify import CheckerVerdict
 
 OK, DIFFERENT, REFUSED = 0, 1, 2
 STDIN = "-"
@@ -34,7 +34,7 @@ MOST_CYCLES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SimulateOptions:
     """What is asked for. `cycles` run at one moment; with `until_ms` the clock runs instead. `plain`: by the rules
     alone, without acceleration."""
 
@@ -49,7 +49,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SimulationResult:
     """The last plan, what it was made for and when; `summary` of a clock that ran."""
 
     snapshot: Snapshot
@@ -58,7 +58,7 @@ class Result:
     summary: Summary | None = None
 
 
-def run(path: str, options: Options, *, out: TextIO, err: TextIO) -> int:
+def run(path: str, options: SimulateOptions, *, out: TextIO, err: TextIO) -> int:
     """Simulate one file (`-`: standard input), write to `out` and `err`, and return the exit status.
 
     The table gives way to the verdicts of `check` and `verify`; JSON stays, and they go to `err`.
@@ -69,7 +69,7 @@ def run(path: str, options: Options, *, out: TextIO, err: TextIO) -> int:
         source = options.trace if error.in_trace and options.trace is not None else path
         _write(err, f"{_named(source)}: {error}\n")
         return REFUSED
-    verdict = Verdict() if options.verify else None
+    verdict = CheckerVerdict() if options.verify else None
     result = _simulated(scenario, options, verdict, err)
     shown = as_object(result.snapshot, result.now, result.plan)
     spared = protected_from(result.snapshot, result.plan, result.now, accelerate=not options.plain)
@@ -102,7 +102,7 @@ def _add(shown: Object, spared: ByWaiting) -> None:
         row["protected"] = [{"workload": each.workload, "why": each.why} for each in found]
 
 
-def _scenario(path: str, options: Options) -> Scenario:
+def _scenario(path: str, options: SimulateOptions) -> Scenario:
     content = _read(path)
     trace = None
     if options.trace is not None:
@@ -113,21 +113,25 @@ def _scenario(path: str, options: Options) -> Scenario:
     return load(content, _form(path, content), trace=trace, future=options.until_ms is not None)
 
 
-def _simulated(scenario: Scenario, options: Options, verdict: Verdict | None, err: TextIO) -> Result:
+def _simulated(
+    scenario: Scenario, options: SimulateOptions, verdict: CheckerVerdict | None, err: TextIO
+) -> SimulationResult:
     if options.until_ms is None:
         return _in_a_row(scenario, options, verdict)
     watches = [] if verdict is None else [verdict.look]
-    with Progress(err, scenario.now, options.until_ms) as progress:
-        ending = Clock(scenario, watches, accelerate=not options.plain).run(
+    with ProgressBar(err, scenario.now, options.until_ms) as progress:
+        ending = SimulationClock(scenario, watches, accelerate=not options.plain).run(
             options.until_ms, options.interval_ms, progress.tell
         )
     if verdict is not None:
         verdict.look(ending.snapshot, ending.plan, ending.now)
     summary = summary_of(ending.snapshot, ending.tally, ending.now)
-    return Result(ending.snapshot, ending.now, ending.plan, summary)
+    return SimulationResult(ending.snapshot, ending.now, ending.plan, summary)
 
 
-def _in_a_row(scenario: Scenario, options: Options, verdict: Verdict | None) -> Result:
+def _in_a_row(
+    scenario: Scenario, options: SimulateOptions, verdict: CheckerVerdict | None
+) -> SimulationResult:
     """So many cycles at one moment, each plan but the last carried out at once."""
     snapshot, now = scenario.snapshot, scenario.now
     for number in range(options.cycles):
@@ -136,7 +140,7 @@ def _in_a_row(scenario: Scenario, options: Options, verdict: Verdict | None) -> 
             verdict.look(snapshot, plan, now)
         if number < options.cycles - 1:
             snapshot = carried_out(snapshot, plan, now)
-    return Result(snapshot, now, plan)
+    return SimulationResult(snapshot, now, plan)
 
 
 def _tell(path: str, findings: list[str], well: str, to: TextIO) -> int:
@@ -173,7 +177,7 @@ def _form(path: str, content: bytes) -> Format:
     return Format.JSON
 
 
-def _table(result: Result, spared: ByWaiting, out: TextIO) -> str:
+def _table(result: SimulationResult, spared: ByWaiting, out: TextIO) -> str:
     """The table as wide as the terminal; a file gets all of it, and no colour."""
     terminal = out.isatty()
     width = shutil.get_terminal_size().columns if terminal else None

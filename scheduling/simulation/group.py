@@ -6,10 +6,20 @@ by itself, and only when something in it has changed.
 
 from collections.abc import Iterable, Iterator
 
-from scheduling.engine import Changes, Plan, Pool, Snapshot, State, Status, Team, Workload, decide
+from scheduling.engine import (
+    Changes,
+    OpenStatus,
+    Plan,
+    PoolInfo,
+    Snapshot,
+    State,
+    TeamInfo,
+    WorkloadInfo,
+    decide,
+)
 
 
-class Group:
+class PoolGroup:
     """Pools with the workloads that may use them; `workloads` are by id.
 
     Changes are collected and applied when something is to be decided; `accelerate` as in `engine.decide`.
@@ -21,11 +31,11 @@ class Group:
         self.changed = True
         self._accelerate = accelerate
         self._state = State.of(snapshot)
-        self._put: dict[str, Workload] = {}
+        self._put: dict[str, WorkloadInfo] = {}
         self._new: set[str] = set()
         self._gone: dict[str, None] = {}
-        self._teams: tuple[Team, ...] | None = None
-        self._waiting = sum(workload.status is Status.PENDING for workload in snapshot.workloads)
+        self._teams: tuple[TeamInfo, ...] | None = None
+        self._waiting = sum(workload.status is OpenStatus.PENDING for workload in snapshot.workloads)
         self._smaller = sum(_could_grow(workload) for workload in snapshot.workloads)
 
     @property
@@ -33,7 +43,7 @@ class Group:
         """Whether a cycle has nothing to decide: nobody waits, and nobody has fewer pods than he would like."""
         return not self._waiting and not self._smaller
 
-    def put(self, workload: Workload) -> None:
+    def put(self, workload: WorkloadInfo) -> None:
         """Add a workload, or put it in the place of the one with its id."""
         before = self.workloads.get(workload.id)
         if before is not None:
@@ -47,7 +57,7 @@ class Group:
         self._put[workload.id] = workload
         self.changed = True
 
-    def drop(self, id_: str) -> Workload:
+    def drop(self, id_: str) -> WorkloadInfo:
         """Take a workload out and return it."""
         workload = self.workloads.pop(id_)
         self._count(workload, -1)
@@ -59,11 +69,11 @@ class Group:
         self.changed = True
         return workload
 
-    def _count(self, workload: Workload, sign: int) -> None:
-        self._waiting += sign * (workload.status is Status.PENDING)
+    def _count(self, workload: WorkloadInfo, sign: int) -> None:
+        self._waiting += sign * (workload.status is OpenStatus.PENDING)
         self._smaller += sign * _could_grow(workload)
 
-    def use_teams(self, teams: tuple[Team, ...]) -> None:
+    def use_teams(self, teams: tuple[TeamInfo, ...]) -> None:
         """Decide with these teams from now on."""
         self._teams = teams
 
@@ -87,11 +97,11 @@ class Group:
         return self._state
 
 
-def _could_grow(workload: Workload) -> bool:
-    return 0 < len(workload.placements) < workload.pods and workload.status is not Status.STOPPING
+def _could_grow(workload: WorkloadInfo) -> bool:
+    return 0 < len(workload.placements) < workload.pods and workload.status is not OpenStatus.STOPPING
 
 
-def divided(snapshot: Snapshot, later: Iterable[Workload]) -> list[Snapshot]:
+def divided(snapshot: Snapshot, later: Iterable[WorkloadInfo]) -> list[Snapshot]:
     """Return the organisation in parts that share no pool, in the order of their first pools.
 
     `later` are workloads that will come; who may use any pool makes all of them one part, and so does who names
@@ -116,19 +126,19 @@ def _leader_of(leader: dict[str, str], pool: str) -> str:
     return pool
 
 
-def _parts(pools: tuple[Pool, ...], leader: dict[str, str]) -> Iterator[tuple[Pool, ...]]:
-    parts: dict[str, list[Pool]] = {}
+def _parts(pools: tuple[PoolInfo, ...], leader: dict[str, str]) -> Iterator[tuple[PoolInfo, ...]]:
+    parts: dict[str, list[PoolInfo]] = {}
     for pool in pools:
         parts.setdefault(_leader_of(leader, pool.id), []).append(pool)
     return (tuple(part) for part in parts.values())
 
 
-def _part(snapshot: Snapshot, pools: tuple[Pool, ...], leader: dict[str, str]) -> Snapshot:
+def _part(snapshot: Snapshot, pools: tuple[PoolInfo, ...], leader: dict[str, str]) -> Snapshot:
     """What of an organisation belongs to some of its pools. Who may use none that exists stands with the first."""
     ids = {pool.id for pool in pools}
     first = pools[0] is snapshot.pools[0]
 
-    def belongs(workload: Workload) -> bool:
+    def belongs(workload: WorkloadInfo) -> bool:
         where = workload.pool or next((name for name in workload.pools or ids if name in leader), None)
         return where in ids or (where is None and first)
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from scheduling.engine import DAY_MS, Dependency, Plan, Policy, Status, Workload
+from scheduling.engine import DAY_MS, DependencyState, OpenStatus, Plan, Policy, WorkloadInfo
 from scheduling.scenario.loader import Course, Scenario
 
-from .group import Group
-from .outcome import Act, Outcome, milli_of, outcomes, settled
-from .tally import Count, Place, Tally
-from .usage import Usage
+from .group import PoolGroup
+from .outcome import Outcome, OutcomeKind, milli_of, outcomes, settled
+from .tally import Count, CountedPlace, SimulationTally
+from .usage import TeamUsage
 
 NO_COURSE = Course(None, ())
 
@@ -44,7 +44,7 @@ class Life:
     `home`: where it is counted, None before it first started.
     """
 
-    group: Group
+    group: PoolGroup
     left_ms: int | None
     waits_for: set[str]
     submitted_at: int
@@ -57,8 +57,8 @@ class Life:
 class Lives:
     """Everybody who is there, by id. `usage` is what teams have used."""
 
-    def __init__(self, scenario: Scenario, tally: Tally, ring: Ring) -> None:
-        self.usage = Usage(scenario.snapshot, scenario.now)
+    def __init__(self, scenario: Scenario, tally: SimulationTally, ring: Ring) -> None:
+        self.usage = TeamUsage(scenario.snapshot, scenario.now)
         self._tally = tally
         self._ring = ring
         self._courses = scenario.courses
@@ -71,50 +71,50 @@ class Lives:
 
     # --- Coming
 
-    def begin(self, group: Group, at: int) -> None:
+    def begin(self, group: PoolGroup, at: int) -> None:
         """Take in those who are there at the beginning."""
         for workload in list(group.workloads.values()):
             life = self._enter(group, workload)
-            if workload.status is not Status.PENDING:
+            if workload.status is not OpenStatus.PENDING:
                 life.home = self._place(workload)
                 life.home.begin(self._tally.start)
                 self._hold(workload, milli_of(workload), at)
-            if workload.status is Status.RUNNING and workload.started_at is not None:
+            if workload.status is OpenStatus.RUNNING and workload.started_at is not None:
                 self._run(workload, life, workload.started_at)
             if workload.preemptions_24h:
                 self._ring(at + DAY_MS, Alarm.FORGOTTEN, workload.id, workload.preemptions_24h)
 
-    def arrive(self, group: Group, workload: Workload) -> None:
+    def arrive(self, group: PoolGroup, workload: WorkloadInfo) -> None:
         """Let somebody join the queue."""
         group.put(workload)
         self._enter(group, workload)
 
-    def _enter(self, group: Group, workload: Workload) -> Life:
+    def _enter(self, group: PoolGroup, workload: WorkloadInfo) -> Life:
         course = self._courses.get(workload.id, NO_COURSE)
         limits = [ms for ms in (course.duration_ms, workload.time_limit_ms) if ms is not None]
         waits_for = {name for name in course.depends_on if not self._succeeded[name]}
         life = Life(group, min(limits, default=None), waits_for, workload.submitted_at)
         self._lives[workload.id] = life
-        if workload.status is Status.PENDING:
+        if workload.status is OpenStatus.PENDING:
             for name in waits_for:
                 self._dependents[name].append(workload.id)
             self._look_at_dependencies(workload, life, workload.submitted_at)
         return life
 
-    def _look_at_dependencies(self, workload: Workload, life: Life, at: int) -> None:
+    def _look_at_dependencies(self, workload: WorkloadInfo, life: Life, at: int) -> None:
         """Let a waiting one into the queue if all it depends on has succeeded."""
         if any(self._succeeded[name] is False for name in life.waits_for):
-            dependency = Dependency.FAILED
+            dependency = DependencyState.FAILED
         else:
-            dependency = Dependency.WAITING if life.waits_for else Dependency.NONE
+            dependency = DependencyState.WAITING if life.waits_for else DependencyState.NONE
         if dependency is not workload.dependency:
             life.group.put(replace(workload, dependency=dependency))
-        if dependency is Dependency.NONE and not workload.held:
+        if dependency is DependencyState.NONE and not workload.held:
             life.since = at
 
     # --- Plans
 
-    def settle(self, group: Group, at: int) -> bool:
+    def settle(self, group: PoolGroup, at: int) -> bool:
         """Let what was on its way arrive; whether somebody left his devices."""
         changes = list(settled(group.workloads, at))
         for each in changes:
@@ -125,15 +125,15 @@ class Lives:
                 self._leave(each.before, at, succeeded=True)
         return any(each.after is None for each in changes)
 
-    def carry_out(self, group: Group, plan: Plan, at: int) -> None:
+    def carry_out(self, group: PoolGroup, plan: Plan, at: int) -> None:
         """Do what a plan says."""
         for outcome in outcomes(plan, group.workloads, at):
             match outcome.act:
-                case Act.START:
+                case OutcomeKind.START:
                     self._start(outcome, at)
-                case Act.PREEMPT:
+                case OutcomeKind.PREEMPT:
                     self._preempt(outcome, at)
-                case Act.RESIZE:
+                case OutcomeKind.RESIZE:
                     self._resize(outcome, at)
 
     def _start(self, outcome: Outcome, at: int) -> None:
@@ -172,7 +172,7 @@ class Lives:
         life.group.put(outcome.after)
         self._ring(at + DAY_MS, Alarm.FORGOTTEN, victim.id, 1)
 
-    def _run(self, workload: Workload, life: Life, since: int) -> None:
+    def _run(self, workload: WorkloadInfo, life: Life, since: int) -> None:
         """Let a run begin: it ends by itself, and is ripe after its pool's minimal runtime."""
         life.attempt += 1
         if life.left_ms is not None:
@@ -199,12 +199,12 @@ class Lives:
         elif number == life.attempt:
             self._end(workload, life, at)
 
-    def _end(self, workload: Workload, life: Life, at: int) -> None:
+    def _end(self, workload: WorkloadInfo, life: Life, at: int) -> None:
         if life.home is not None:
             life.home.finish(at)
         self._leave(workload, at, succeeded=True)
 
-    def _leave(self, workload: Workload, at: int, *, succeeded: bool) -> None:
+    def _leave(self, workload: WorkloadInfo, at: int, *, succeeded: bool) -> None:
         """Let go of a workload for good, and tell those who depend on it."""
         life = self._lives.pop(workload.id)
         life.group.drop(workload.id)
@@ -224,16 +224,18 @@ class Lives:
             workload = life.group.workloads[id_]
             self._stop_waiting(life, at)
             if life.home is None:
-                life.home = self._tally.counts[Place(waits_in.get(id_), workload.team, workload.reserved)]
+                life.home = self._tally.counts[
+                    CountedPlace(waits_in.get(id_), workload.team, workload.reserved)
+                ]
                 life.home.submit(max(life.submitted_at, self._tally.start))
             _count_wait(life)
 
     # --- Counting
 
-    def _place(self, workload: Workload) -> Count:
-        return self._tally.counts[Place(workload.pool, workload.team, workload.reserved)]
+    def _place(self, workload: WorkloadInfo) -> Count:
+        return self._tally.counts[CountedPlace(workload.pool, workload.team, workload.reserved)]
 
-    def _hold(self, workload: Workload, milli: int, at: int) -> None:
+    def _hold(self, workload: WorkloadInfo, milli: int, at: int) -> None:
         """Count so much more as held, in the pool where the workload lies."""
         self._place(workload).hold(milli, at)
         if workload.pool is not None:
@@ -250,7 +252,7 @@ def _count_wait(life: Life) -> None:
         life.home.waits_ms.append(life.queued_ms)
 
 
-def _saved_ms(victim: Workload) -> int:
+def _saved_ms(victim: WorkloadInfo) -> int:
     """How much of a run its last checkpoint has saved."""
     if victim.started_at is None or victim.checkpointed_at is None:
         return 0

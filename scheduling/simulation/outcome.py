@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from operator import attrgetter
 
-from scheduling.engine import OnPreemption, Plan, PodPlacement, Snapshot, Status, Workload
+from scheduling.engine import AfterPreemption, OpenStatus, Plan, PodPlacement, Snapshot, WorkloadInfo
 
-UNSETTLED = frozenset({Status.QUEUED, Status.STARTING, Status.STOPPING})
+UNSETTLED = frozenset({OpenStatus.QUEUED, OpenStatus.STARTING, OpenStatus.STOPPING})
 """Statuses that pass by themselves: nobody is in them any more once a plan has been carried out."""
 
 
-class Act(Enum):
+class OutcomeKind(Enum):
     """What happens to a workload."""
 
     START = "start"
@@ -27,9 +27,9 @@ class Act(Enum):
 class Outcome:
     """One workload before and after; `after` is None for one that is gone. `lost_gpu_ms`: of a victim."""
 
-    act: Act
-    before: Workload
-    after: Workload | None
+    act: OutcomeKind
+    before: WorkloadInfo
+    after: WorkloadInfo | None
     lost_gpu_ms: int = 0
 
 
@@ -43,47 +43,49 @@ def carried_out(snapshot: Snapshot, plan: Plan, now: int) -> Snapshot:
     return replace(snapshot, workloads=tuple(workloads.values()))
 
 
-def _put(workloads: dict[str, Workload], outcome: Outcome) -> None:
+def _put(workloads: dict[str, WorkloadInfo], outcome: Outcome) -> None:
     if outcome.after is None:
         del workloads[outcome.before.id]
     else:
         workloads[outcome.after.id] = outcome.after
 
 
-def settled(workloads: Mapping[str, Workload], at: int) -> Iterator[Outcome]:
+def settled(workloads: Mapping[str, WorkloadInfo], at: int) -> Iterator[Outcome]:
     """Yield what was on its way: who was promised devices runs, who was stopping is gone."""
     for workload in list(workloads.values()):
-        if workload.status is Status.STOPPING:
-            yield Outcome(Act.SETTLE, workload, None)
+        if workload.status is OpenStatus.STOPPING:
+            yield Outcome(OutcomeKind.SETTLE, workload, None)
         elif workload.status in UNSETTLED:
-            yield Outcome(Act.SETTLE, workload, replace(workload, status=Status.RUNNING, started_at=at))
+            yield Outcome(
+                OutcomeKind.SETTLE, workload, replace(workload, status=OpenStatus.RUNNING, started_at=at)
+            )
 
 
-def outcomes(plan: Plan, workloads: Mapping[str, Workload], at: int) -> Iterator[Outcome]:
+def outcomes(plan: Plan, workloads: Mapping[str, WorkloadInfo], at: int) -> Iterator[Outcome]:
     """Yield what a plan changes, victims first; `workloads` are those it was made for, and may change on the way."""
     for gone in plan.preemptions:
         before = workloads[gone.workload]
-        yield Outcome(Act.PREEMPT, before, requeued(before), gone.lost_gpu_ms)
+        yield Outcome(OutcomeKind.PREEMPT, before, requeued(before), gone.lost_gpu_ms)
     for shrink in plan.shrinks:
         before = workloads[shrink.workload]
         left = tuple(pod for pod in before.placements if pod.pod_index not in shrink.pods)
-        yield Outcome(Act.RESIZE, before, replace(before, placements=left))
+        yield Outcome(OutcomeKind.RESIZE, before, replace(before, placements=left))
     for start in plan.starts:
         before = workloads[start.workload]
-        yield Outcome(Act.START, before, _running(before, start.pool, start.placements, at))
+        yield Outcome(OutcomeKind.START, before, _running(before, start.pool, start.placements, at))
     for grow in plan.grows:
         before = workloads[grow.workload]
         pods = sorted(before.placements + grow.placements, key=attrgetter("pod_index"))
-        yield Outcome(Act.RESIZE, before, replace(before, placements=tuple(pods)))
+        yield Outcome(OutcomeKind.RESIZE, before, replace(before, placements=tuple(pods)))
 
 
-def requeued(victim: Workload) -> Workload | None:
+def requeued(victim: WorkloadInfo) -> WorkloadInfo | None:
     """Return a victim as it is back in the queue; None for one that ends."""
-    if victim.on_preemption is OnPreemption.STOP:
+    if victim.on_preemption is AfterPreemption.STOP:
         return None
     return replace(
         victim,
-        status=Status.PENDING,
+        status=OpenStatus.PENDING,
         pool=None,
         placements=(),
         started_at=None,
@@ -92,10 +94,12 @@ def requeued(victim: Workload) -> Workload | None:
     )
 
 
-def _running(newcomer: Workload, pool: str, placements: tuple[PodPlacement, ...], at: int) -> Workload:
-    return replace(newcomer, status=Status.RUNNING, pool=pool, placements=placements, started_at=at)
+def _running(
+    newcomer: WorkloadInfo, pool: str, placements: tuple[PodPlacement, ...], at: int
+) -> WorkloadInfo:
+    return replace(newcomer, status=OpenStatus.RUNNING, pool=pool, placements=placements, started_at=at)
 
 
-def milli_of(workload: Workload) -> int:
+def milli_of(workload: WorkloadInfo) -> int:
     """What a workload holds, in milli-GPUs."""
     return sum(pod.milli for pod in workload.placements)

@@ -10,7 +10,7 @@ STEPS = 1000
 """The bar is moved at most that often: drawing costs more than many a cycle."""
 
 
-class Progress:
+class ProgressBar:
     """A bar on `to` while its block runs; nothing, where that is no terminal."""
 
     def __init__(self, to: TextIO, start: int, window_ms: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from scheduling.engine import PLACED, Plan, Policy, ReasonCode, Snapshot, Workload, schedule
+from scheduling.engine import PLACED, Plan, Policy, ReasonCode, Snapshot, WorkloadInfo, schedule
 from scheduling.engine.model.quantities import counted
 from scheduling.engine.preemption.victims import protected, protects
 from scheduling.scenario.table import Section
@@ -60,7 +60,7 @@ def _whom(snapshot: Snapshot, again: Plan, now: int, waiting: Set[str]) -> dict[
     return found
 
 
-def _why(workload: Workload, policy: Policy, now: int) -> str:
+def _why(workload: WorkloadInfo, policy: Policy, now: int) -> str:
     """Return what protects a workload, in words; nothing, if nothing does."""
     if workload.reserved:
         return "reserved"

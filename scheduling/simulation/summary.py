@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduling.engine import GPU_MILLI, HOUR_MS, Snapshot, Team
+from scheduling.engine import GPU_MILLI, HOUR_MS, Snapshot, TeamInfo
 from scheduling.scenario.output import Object
 from scheduling.scenario.table import Section
 
-from .tally import Count, Place, Tally
+from .tally import Count, CountedPlace, SimulationTally
 
 SECOND_MS = 1000
 DIGITS = 3
@@ -99,7 +99,7 @@ class Summary:
         return HEADS, rows
 
 
-def summary_of(snapshot: Snapshot, tally: Tally, end: int) -> Summary:
+def summary_of(snapshot: Snapshot, tally: SimulationTally, end: int) -> Summary:
     """Return what happened from the tally's start to `end`.
 
     The utilisation of a pool is measured against its capacity, that of teams and classes against all pools'.
@@ -108,7 +108,7 @@ def summary_of(snapshot: Snapshot, tally: Tally, end: int) -> Summary:
     whole = sum(capacities.values())
     window_ms = end - tally.start
 
-    def figures(places: Iterable[Place], capacity_milli: int = whole) -> Figures:
+    def figures(places: Iterable[CountedPlace], capacity_milli: int = whole) -> Figures:
         total = Count()
         for place in places:
             total.add(tally.counts[place])
@@ -138,10 +138,10 @@ def _capacities(snapshot: Snapshot) -> dict[str, int]:
     return found
 
 
-def _by_team(teams: tuple[Team, ...], places: Iterable[Place]) -> dict[str, list[Place]]:
+def _by_team(teams: tuple[TeamInfo, ...], places: Iterable[CountedPlace]) -> dict[str, list[CountedPlace]]:
     """The places of every team and of all teams below it."""
     parents = {team.id: team.parent for team in teams}
-    found: dict[str, list[Place]] = {team.id: [] for team in teams}
+    found: dict[str, list[CountedPlace]] = {team.id: [] for team in teams}
     for place in places:
         at: str | None = place.team
         while at is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CountedPlace:
     """Where something is counted; `pool` is None for who can run in none."""
 
     pool: str | None
@@ -72,12 +72,12 @@ def _known(*times: int | None) -> list[int]:
     return [at for at in times if at is not None]
 
 
-class Tally:
+class SimulationTally:
     """The counts of every place, from the beginning of the window on."""
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.counts: dict[Place, Count] = defaultdict(self._count)
+        self.counts: dict[CountedPlace, Count] = defaultdict(self._count)
 
     def _count(self) -> Count:
         return Count(_since=self.start)

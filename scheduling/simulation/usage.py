@@ -7,7 +7,7 @@ becomes ``u x 0.5^(t / half life) + h x half life / ln 2 x (1 - 0.5^(t / half li
 from dataclasses import dataclass, replace
 from math import log
 
-from scheduling.engine import GPU_MILLI, Fairness, Snapshot, Team, TeamShare
+from scheduling.engine import GPU_MILLI, Fairness, Snapshot, TeamInfo, TeamShare
 
 LN_2 = log(2)
 
@@ -31,7 +31,7 @@ class Meter:
         return self.used_gpu_ms
 
 
-class Usage:
+class TeamUsage:
     """What each team's own workloads have used in each pool that asks for it."""
 
     def __init__(self, snapshot: Snapshot, at: int) -> None:
@@ -57,11 +57,11 @@ class Usage:
             meter.read(at)
             meter.held_milli += milli
 
-    def teams(self, at: int) -> tuple[Team, ...]:
+    def teams(self, at: int) -> tuple[TeamInfo, ...]:
         """Return the teams with their use as of now."""
         return tuple(self._with_use(team, at) for team in self._teams) if self._meters else self._teams
 
-    def _with_use(self, team: Team, at: int) -> Team:
+    def _with_use(self, team: TeamInfo, at: int) -> TeamInfo:
         shares = {share.pool: share for share in team.shares}
         for pool, meters in self._meters.items():
             used = round(meters[team.id].read(at))

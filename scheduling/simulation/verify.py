@@ -7,7 +7,7 @@ from scheduling.scenario.output import time_text
 MOST_SENTENCES = 100
 
 
-class Verdict:
+class CheckerVerdict:
     """What the checker found; `plans` are how many it has seen."""
 
     def __init__(self) -> None:

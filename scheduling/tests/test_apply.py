@@ -16,7 +16,7 @@ from scheduling.cycle.apply import LostTurn, apply
 from scheduling.cycle.cycle import run_cycle
 from scheduling.cycle.decide import Decided, decide
 from scheduling.models import Clock, Cycle
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import AGENT, make_nodes, pods_gone, run_pods
@@ -148,7 +148,7 @@ def test_a_plan_in_flight_places_nothing_in_a_cluster_that_was_let_go_of_meanwhi
 ) -> None:
     workload = make_workload(acme.research, acme.owner)
 
-    def decide_late(picture: Picture) -> Decided:
+    def decide_late(picture: SnapshotPicture) -> Decided:
         plan = decide(picture)
         assert len(plan.plan.starts) == 1
         monkeypatch.undo()

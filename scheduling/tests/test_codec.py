@@ -19,7 +19,7 @@ from workloads.tests.factories import make_workload
 
 FULL = engine.Snapshot(
     pools=(
-        engine.Pool(
+        engine.PoolInfo(
             "p",
             "Main",
             engine.Policy(fairness=engine.Fairness.USAGE, max_preemptions=3),
@@ -27,23 +27,23 @@ FULL = engine.Snapshot(
             recent=(engine.TypicalRequest(250, 2.0),),
         ),
     ),
-    teams=(engine.Team("t", "NLP", shares=(engine.TeamShare("p", 4000, None, 7),)),),
+    teams=(engine.TeamInfo("t", "NLP", shares=(engine.TeamShare("p", 4000, None, 7),)),),
     nodes=(
-        engine.Node(
+        engine.NodeInfo(
             "n",
             "n1",
             "p",
             (
-                engine.Device(0, "H100", 81_920),
-                engine.Device(1, foreign=True),
-                engine.Device(2, "mig-1g.10gb", slicing=engine.Slicing.MIG, share_milli=143),
+                engine.DeviceInfo(0, "H100", 81_920),
+                engine.DeviceInfo(1, foreign=True),
+                engine.DeviceInfo(2, "mig-1g.10gb", slicing=engine.Slicing.MIG, share_milli=143),
             ),
             labels=(("rack", "a"),),
             taints=(engine.Taint("only", "mig"),),
         ),
     ),
     workloads=(
-        engine.Workload(
+        engine.WorkloadInfo(
             "memory",
             "m",
             "t",
@@ -51,12 +51,12 @@ FULL = engine.Snapshot(
             tolerations=(engine.Toleration("only"), engine.Toleration("only", "mig")),
             topology=engine.Topology(preferred="rack"),
         ),
-        engine.Workload(
+        engine.WorkloadInfo(
             "running",
             "r",
             "t",
-            engine.Share(500),
-            status=engine.Status.RUNNING,
+            engine.GpuShare(500),
+            status=engine.OpenStatus.RUNNING,
             pool="p",
             placements=(engine.PodPlacement(0, "n", (engine.DeviceShare(0, 500),)),),
             started_at=5,

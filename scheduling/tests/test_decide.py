@@ -10,18 +10,18 @@ from scheduling.cycle import decide as deciding
 from scheduling.cycle.decide import decide
 from scheduling.engine import Changes, State, schedule
 from scheduling.engine import decide as decide_on
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from workloads.models import Workload
 from workloads.tests.factories import make_workload
 
 
-def taken() -> Picture:
+def taken() -> SnapshotPicture:
     return take(timezone.now())
 
 
-def anew(picture: Picture) -> engine.Plan:
+def anew(picture: SnapshotPicture) -> engine.Plan:
     return schedule(picture.snapshot, picture.now)
 
 

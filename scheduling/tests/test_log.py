@@ -16,7 +16,7 @@ from chamber import logs
 from scheduling.cycle import cycle, decide
 from scheduling.cycle.cycle import run_cycle
 from scheduling.models import Clock, Cycle
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.tests.conftest import Acme
 from teams.actors import Actor, Via
 from workloads import lifecycle
@@ -103,7 +103,7 @@ def test_a_turn_that_was_lost_names_its_cycle(
     make_workload(acme.research, acme.owner)
     stolen: list[int] = []
 
-    def steal(picture: Picture) -> decide.Decided:
+    def steal(picture: SnapshotPicture) -> decide.Decided:
         if not stolen:
             stolen.append(Clock.objects.update(cycle=41))
         return decide.decide(picture)

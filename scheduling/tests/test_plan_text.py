@@ -3,13 +3,13 @@
 import pytest
 
 from scheduling import engine
-from scheduling.explain.plan_text import Names, grown, started
+from scheduling.explain.plan_text import PlanNames, grown, started
 
-NAMES = Names.of(
+NAMES = PlanNames.of(
     engine.Snapshot(
-        pools=(engine.Pool("p", "Main"),),
-        teams=(engine.Team("t", "NLP"), engine.Team("u", "Research")),
-        nodes=tuple(engine.Node(f"id-{n}", f"n{n}", "p", ()) for n in range(9)),
+        pools=(engine.PoolInfo("p", "Main"),),
+        teams=(engine.TeamInfo("t", "NLP"), engine.TeamInfo("u", "Research")),
+        nodes=tuple(engine.NodeInfo(f"id-{n}", f"n{n}", "p", ()) for n in range(9)),
         workloads=(),
     )
 )
@@ -70,9 +70,11 @@ def test_a_level_is_a_team_a_pool_or_a_level_of_the_topology() -> None:
 
 def test_slices_are_told_with_their_type_and_what_they_count_as() -> None:
     mig = engine.Slicing.MIG
-    cut = tuple(engine.Device(index, "mig-1g.10gb", slicing=mig, share_milli=143) for index in range(2))
-    nodes = (engine.Node("n", "n1", "p", (*cut, engine.Device(2, "H100"))),)
-    names = Names.of(engine.Snapshot(pools=(engine.Pool("p", "Main"),), teams=(), nodes=nodes, workloads=()))
+    cut = tuple(engine.DeviceInfo(index, "mig-1g.10gb", slicing=mig, share_milli=143) for index in range(2))
+    nodes = (engine.NodeInfo("n", "n1", "p", (*cut, engine.DeviceInfo(2, "H100"))),)
+    names = PlanNames.of(
+        engine.Snapshot(pools=(engine.PoolInfo("p", "Main"),), teams=(), nodes=nodes, workloads=())
+    )
     slices = tuple(engine.PodPlacement(index, "n", (engine.DeviceShare(index, 143),)) for index in (0, 1))
     whole = engine.PodPlacement(2, "n", (engine.DeviceShare(2, 1000),))
     free = (engine.Allocation(None, 286),)

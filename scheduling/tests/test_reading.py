@@ -15,7 +15,7 @@ from agentlink.models import Assignment, Device, Hold, Node, Placement
 from scheduling import engine
 from scheduling.cycle.cycle import run_cycle
 from scheduling.reading import open_workloads, snapshot
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import make_nodes, pods_gone, run_pods
@@ -172,7 +172,7 @@ class World:
         self.chance.choice(acts)()
 
 
-def as_sets(picture: Picture) -> tuple[object, ...]:
+def as_sets(picture: SnapshotPicture) -> tuple[object, ...]:
     """Return the picture without the order of its rows, which means nothing."""
     rows = picture.snapshot
     return (
@@ -202,7 +202,7 @@ def test_whatever_happens_the_kept_picture_is_the_cold_one(acme: Acme, seed: int
         snapshot._memory = kept
 
 
-def warm_and_cold() -> tuple[Picture, Picture]:
+def warm_and_cold() -> tuple[SnapshotPicture, SnapshotPicture]:
     """Return the picture that is kept, brought up to now, and the one that the tables alone give."""
     now = timezone.now()
     warm = take(now)
@@ -218,7 +218,7 @@ def test_who_was_started_and_runs_is_not_read_again(acme: Acme) -> None:
     with CaptureQueriesContext(connection) as queries:
         row = take(timezone.now()).snapshot.workloads[0]
 
-    assert row.status is engine.Status.RUNNING
+    assert row.status is engine.OpenStatus.RUNNING
     assert not [query["sql"] for query in queries if "on_preemption" in query["sql"]]
 
 
@@ -252,7 +252,7 @@ def test_what_did_not_change_is_the_very_object_of_before(acme: Acme) -> None:
 
     after = take(timezone.now()).snapshot
 
-    rows: list[engine.Workload] = [row for row in after.workloads if row.id == str(stays.pk)]
+    rows: list[engine.WorkloadInfo] = [row for row in after.workloads if row.id == str(stays.pk)]
     assert rows[0] is before.workloads[0]
     assert after.nodes is before.nodes
     assert after.teams is before.teams

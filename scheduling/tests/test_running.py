@@ -14,7 +14,7 @@ from scheduling.cycle import cycle, decide, pending_changes, wake_ups
 from scheduling.cycle.cycle import prune, run_cycle
 from scheduling.engine import schedule
 from scheduling.models import Clock, Cycle, UsageSample
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
@@ -86,7 +86,7 @@ def test_a_cycle_that_lost_its_turn_looks_again(acme: Acme, monkeypatch: pytest.
     make_workload(acme.research, acme.owner)
     stolen: list[int] = []
 
-    def steal(picture: Picture) -> decide.Decided:
+    def steal(picture: SnapshotPicture) -> decide.Decided:
         if not stolen:
             stolen.append(Clock.objects.update(cycle=41))
         return decide.decide(picture)

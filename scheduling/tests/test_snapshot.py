@@ -12,7 +12,7 @@ from agentlink import assignments
 from agentlink.models import Node
 from scheduling import engine
 from scheduling.cycle.cycle import run_cycle
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.reading.snapshot import take
 from scheduling.reading.translate import stopping_id
 from scheduling.tests.conftest import Acme
@@ -21,11 +21,11 @@ from workloads.models import Dependency, Workload
 from workloads.tests.factories import finish, make_workload, preempt
 
 
-def picture() -> Picture:
+def picture() -> SnapshotPicture:
     return take(timezone.now())
 
 
-def seen(workload: Workload) -> engine.Workload:
+def seen(workload: Workload) -> engine.WorkloadInfo:
     return next(row for row in picture().snapshot.workloads if row.id == str(workload.pk))
 
 
@@ -51,13 +51,13 @@ def test_a_waiting_workload_is_what_its_row_says(acme: Acme) -> None:
 
     row = seen(workload)
 
-    assert row.request == engine.Share(500)
+    assert row.request == engine.GpuShare(500)
     assert (row.pods, row.min_pods, row.priority, row.reserved) == (4, 2, 120, True)
     assert row.node_selector == (("a", "1"), ("b", "2"))
     assert row.tolerations == (engine.Toleration("spot"), engine.Toleration("only", "mig"))
     assert (row.pools, row.partition, row.time_limit_ms) == ((str(acme.pool.pk),), None, 60_000)
     assert row.backing_off_until == round(later.timestamp() * 1000)
-    assert (row.held, row.on_preemption) == (True, engine.OnPreemption.STOP)
+    assert (row.held, row.on_preemption) == (True, engine.AfterPreemption.STOP)
     assert row.name == row.id
 
 
@@ -68,7 +68,7 @@ def test_a_running_one_lies_on_its_devices(acme: Acme) -> None:
 
     row = seen(workload)
 
-    assert (row.status, row.pool) == (engine.Status.RUNNING, str(acme.pool.pk))
+    assert (row.status, row.pool) == (engine.OpenStatus.RUNNING, str(acme.pool.pk))
     assert [pod.pod_index for pod in row.placements] == [0, 1]
     assert [pod.milli for pod in row.placements] == [2000, 2000]
     assert row.started_at is not None
@@ -83,9 +83,9 @@ def test_a_preempted_one_is_two_rows_while_its_pods_are_there(acme: Acme) -> Non
     rows = {row.id: row for row in picture().snapshot.workloads}
 
     waiting, stopping = rows[str(workload.pk)], rows[stopping_id(workload.pk, 1)]
-    assert (waiting.status, waiting.placements) == (engine.Status.PENDING, ())
+    assert (waiting.status, waiting.placements) == (engine.OpenStatus.PENDING, ())
     assert waiting.preemptions_24h == 1
-    assert (stopping.status, len(stopping.placements)) == (engine.Status.STOPPING, 1)
+    assert (stopping.status, len(stopping.placements)) == (engine.OpenStatus.STOPPING, 1)
 
 
 def test_pods_that_a_gang_gave_up_are_a_row_of_their_own_until_they_are_gone(acme: Acme) -> None:
@@ -119,13 +119,15 @@ def test_what_ended_and_let_its_devices_go_is_not_read(acme: Acme) -> None:
 @pytest.mark.parametrize(
     ("status", "means"),
     [
-        ("pending", engine.Dependency.WAITING),
-        ("completed", engine.Dependency.NONE),
-        ("cancelled", engine.Dependency.FAILED),
-        ("failed", engine.Dependency.FAILED),
+        ("pending", engine.DependencyState.WAITING),
+        ("completed", engine.DependencyState.NONE),
+        ("cancelled", engine.DependencyState.FAILED),
+        ("failed", engine.DependencyState.FAILED),
     ],
 )
-def test_a_dependency_is_waited_for_met_or_failed(acme: Acme, status: str, means: engine.Dependency) -> None:
+def test_a_dependency_is_waited_for_met_or_failed(
+    acme: Acme, status: str, means: engine.DependencyState
+) -> None:
     ended: dict[str, Any] = {} if status == "pending" else {"finished_at": timezone.now()}
     needed = make_workload(acme.research, acme.owner, status=status, **ended)
     workload = make_workload(acme.research, acme.owner)

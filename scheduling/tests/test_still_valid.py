@@ -11,7 +11,7 @@ import pytest
 from scheduling import engine
 from scheduling.cycle.still_valid import Decision, settle, upkeep
 from scheduling.engine import schedule
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.tests.engine.build import NOW, node, snapshot, team, waiting
 from workloads.lifecycle import WaitingFailure
 
@@ -54,7 +54,7 @@ def test_who_changed_is_left_out_with_all_that_depended_on_it(
     assert (standing.decisions, standing.left_out) == (len(stands), left_out)
 
 
-def given_up(*nodes: engine.Node, **limits: Any) -> list[str]:
+def given_up(*nodes: engine.NodeInfo, **limits: Any) -> list[str]:
     """The code with which a gang of two pods of 8 GPUs is given up that asked to fail where it can never run."""
     rows = snapshot(nodes, [team("a", **limits)], [waiting("w", "a", 8, pods=2)])
     return [failure.code for failure in failures(rows, schedule(rows, NOW))]
@@ -65,7 +65,7 @@ def failures(rows: engine.Snapshot, plan: engine.Plan) -> list[WaitingFailure]:
     row: Any = SimpleNamespace(
         id=UUID(int=1), version=1, fail_if_impossible=True, reason_code="", status="pending"
     )
-    picture = Picture(1, datetime.fromtimestamp(NOW / 1000, UTC), rows, {"w": row}, {})
+    picture = SnapshotPicture(1, datetime.fromtimestamp(NOW / 1000, UTC), rows, {"w": row}, {})
     return upkeep(picture, plan).failures
 
 

@@ -11,7 +11,7 @@ from scheduling.cycle import totals
 from scheduling.cycle.apply import apply
 from scheduling.cycle.cycle import run_cycle
 from scheduling.cycle.decide import decide
-from scheduling.cycle.totals import Promises, Tally
+from scheduling.cycle.totals import CycleTally, Promises
 from scheduling.models import Cycle
 from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
@@ -38,14 +38,14 @@ def waits_for(workload: str, latest: datetime | None) -> engine.Wait:
 
 @pytest.mark.parametrize(("value", "bucket"), [(0.0, "1"), (1.0, "1"), (1.001, "5"), (604_801.0, "+Inf")])
 def test_a_value_counts_in_the_first_bucket_that_it_does_not_exceed(value: float, bucket: str) -> None:
-    counted = Tally()
+    counted = CycleTally()
     counted.observe("wait", value, totals.WAIT_BOUNDS)
     [entry] = counted.as_json()
     assert entry == {"name": "wait", "labels": {}, "count": 1, "amount": value, "buckets": {bucket: 1}}
 
 
 def test_two_tallies_are_added_up_by_their_labels() -> None:
-    first, second = Tally(), Tally()
+    first, second = CycleTally(), CycleTally()
     first.promised(30)
     second.promised(90)
     second.promised(-5)
@@ -57,7 +57,7 @@ def test_two_tallies_are_added_up_by_their_labels() -> None:
 
 
 def test_what_has_the_same_labels_is_one_sum(acme: Acme) -> None:
-    counted = Tally()
+    counted = CycleTally()
     counted.promised(30)
     counted.promised(90)
     counted.promised(-30)

@@ -9,7 +9,7 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 from scheduling.engine import TypicalRequest
 from scheduling.reading import typical_requests
 from scheduling.reading.snapshot import take
-from scheduling.reading.typical_requests import EVERY, Typical
+from scheduling.reading.typical_requests import EVERY, TypicalRequests
 from scheduling.tests.conftest import Acme
 from teams.tests.factories import make_pool
 from workloads.models import Workload
@@ -23,7 +23,7 @@ def submitted(acme: Acme, ago: timedelta = timedelta(hours=1), **fields: Any) ->
 
 
 def asked(acme: Acme, at: datetime = NOW) -> tuple[TypicalRequest, ...]:
-    return typical_requests.read(Typical(), at).of(str(acme.pool.pk))
+    return typical_requests.read(TypicalRequests(), at).of(str(acme.pool.pk))
 
 
 def test_pods_are_counted_by_what_they_ask_for_whatever_became_of_them(acme: Acme) -> None:
@@ -42,7 +42,7 @@ def test_a_request_counts_for_the_pools_it_names_and_for_all_where_it_names_none
     other = make_pool("Other")
     submitted(acme, gpu_milli=1000)
     submitted(acme, gpu_milli=2000, pool_choice=[str(other.pk)])
-    found = typical_requests.read(Typical(), NOW)
+    found = typical_requests.read(TypicalRequests(), NOW)
     assert found.of(str(acme.pool.pk)) == (TypicalRequest(1000, 1.0),)
     assert found.of(str(other.pk)) == (TypicalRequest(1000, 1.0), TypicalRequest(2000, 1.0))
 
@@ -65,11 +65,11 @@ def test_they_are_read_once_in_ten_minutes_and_say_the_same_till_then(
 ) -> None:
     submitted(acme)
     with django_assert_num_queries(1):
-        first = typical_requests.read(Typical(), NOW)
+        first = typical_requests.read(TypicalRequests(), NOW)
     submitted(acme, timedelta(seconds=-30), gpu_milli=2000)
     with django_assert_num_queries(0):
         assert typical_requests.read(first, NOW + timedelta(seconds=50)) is first
-    assert typical_requests.read(Typical(), NOW + timedelta(seconds=50)) == first
+    assert typical_requests.read(TypicalRequests(), NOW + timedelta(seconds=50)) == first
     assert typical_requests.read(first, NOW + EVERY).of(str(acme.pool.pk)) == (
         TypicalRequest(1000, 1.0),
         TypicalRequest(2000, 1.0),

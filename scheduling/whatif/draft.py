@@ -8,7 +8,7 @@ from scheduling import engine
 from scheduling.reading import translate
 from scheduling.whatif.draining import Draining
 from teams.actions import PoolChanges, TeamEdit
-from teams.models import Fairness, Pool, PoolPolicy
+from teams.models import FairnessPolicy, Pool, PoolPolicy
 
 LIMITS = {
     "bursting_priority": "weight",
@@ -29,7 +29,7 @@ class TeamDraft:
     limits: Values = field(default_factory=dict)
     shares: Mapping[str, Values] = field(default_factory=dict)
 
-    def on(self, team: engine.Team) -> engine.Team:
+    def on(self, team: engine.TeamInfo) -> engine.TeamInfo:
         """Return the team as it would be."""
         shares = {share.pool: share for share in team.shares}
         for pool, values in self.shares.items():
@@ -38,7 +38,7 @@ class TeamDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DraftEdits:
     """Edits by the ids of teams, pools and nodes; workloads that nobody submitted yet. Who is `drained` is cordoned,
     too.
 
@@ -50,8 +50,8 @@ class Draft:
     pools: Mapping[str, Values] = field(default_factory=dict)
     cordoned: Mapping[str, bool] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
-    newcomers: tuple[engine.Workload, ...] = ()
-    more_nodes: tuple[engine.Node, ...] = ()
+    newcomers: tuple[engine.WorkloadInfo, ...] = ()
+    more_nodes: tuple[engine.NodeInfo, ...] = ()
     usage: Mapping[tuple[str, str], int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -73,7 +73,7 @@ class Draft:
         """Return what becomes of those who lie on nodes that are drained."""
         return Draining.of(snapshot, self.drained)
 
-    def _pool(self, pool: engine.Pool) -> engine.Pool:
+    def _pool(self, pool: engine.PoolInfo) -> engine.PoolInfo:
         return replace(pool, **self.pools[pool.id]) if pool.id in self.pools else pool
 
     def _teams(self) -> dict[str, TeamDraft]:
@@ -85,12 +85,12 @@ class Draft:
             found[team] = replace(drafted, shares={**drafted.shares, pool: share})
         return found
 
-    def _node(self, node: engine.Node) -> engine.Node:
+    def _node(self, node: engine.NodeInfo) -> engine.NodeInfo:
         cordoned = node.id in self.drained or self.cordoned.get(node.id, node.cordoned)
         return node if cordoned == node.cordoned else replace(node, cordoned=cordoned)
 
 
-def _team(team: engine.Team, draft: TeamDraft | None) -> engine.Team:
+def _team(team: engine.TeamInfo, draft: TeamDraft | None) -> engine.TeamInfo:
     return team if draft is None else draft.on(team)
 
 
@@ -136,4 +136,4 @@ def notes_on(pool: Pool, changes: PoolChanges) -> list[str]:
 def _weighs_use_otherwise(old: PoolPolicy, new: PoolPolicy) -> bool:
     """Whether a pool goes by use before and after, with another half life."""
     same = old.usage_half_life_seconds == new.usage_half_life_seconds
-    return not same and old.fairness is new.fairness is Fairness.USAGE
+    return not same and old.fairness is new.fairness is FairnessPolicy.USAGE

@@ -17,7 +17,7 @@ class Draining:
     """What becomes of those who lie on drained nodes: `leaving` as they would be (None where they end), and the ids
     of those who keep the nodes from being empty."""
 
-    leaving: dict[str, engine.Workload | None] = field(default_factory=dict)
+    leaving: dict[str, engine.WorkloadInfo | None] = field(default_factory=dict)
     blocking: frozenset[str] = frozenset()
 
     @classmethod
@@ -29,7 +29,7 @@ class Draining:
             frozenset(each.id for each in there if each.reserved),
         )
 
-    def on(self, workloads: Collection[engine.Workload]) -> Iterator[engine.Workload]:
+    def on(self, workloads: Collection[engine.WorkloadInfo]) -> Iterator[engine.WorkloadInfo]:
         """Yield the workloads as they would be; who is not concerned is the very object of before."""
         for workload in workloads:
             left = self.leaving.get(workload.id, workload)
@@ -37,13 +37,13 @@ class Draining:
                 yield left
 
 
-def _lying_on(snapshot: engine.Snapshot, nodes: Collection[str]) -> Iterator[engine.Workload]:
+def _lying_on(snapshot: engine.Snapshot, nodes: Collection[str]) -> Iterator[engine.WorkloadInfo]:
     for workload in snapshot.workloads:
         if workload.status in engine.PLACED and any(pod.node in nodes for pod in workload.placements):
             yield workload
 
 
-def _without(workload: engine.Workload, nodes: Collection[str]) -> engine.Workload | None:
+def _without(workload: engine.WorkloadInfo, nodes: Collection[str]) -> engine.WorkloadInfo | None:
     pods = sorted(workload.placements, key=attrgetter("pod_index"))
     if any(pod.node in nodes for pod in pods[: workload.min_pods]):
         return requeued(workload)

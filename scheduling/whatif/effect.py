@@ -59,7 +59,7 @@ class WorkloadEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class ChangeCount:
     """How many workloads of a team share a change, and for how many milli-GPUs; of these so many are slices."""
 
     change: Change
@@ -118,7 +118,7 @@ class Effect:
     teams: tuple[TeamEffect, ...] = ()
     pools: tuple[PoolEffect, ...] = ()
     workloads: tuple[WorkloadEffect, ...] = ()
-    counts: tuple[Count, ...] = ()
+    counts: tuple[ChangeCount, ...] = ()
     findings: tuple[engine.Finding, ...] = ()
     guarantees: tuple[engine.TeamFigures, ...] = ()
     newcomers: Mapping[str, engine.Start | engine.Wait] = field(default_factory=dict)
@@ -138,7 +138,7 @@ def between(
     snapshot: engine.Snapshot,
     tried: engine.Snapshot,
     *,
-    newcomers: Iterable[engine.Workload] = (),
+    newcomers: Iterable[engine.WorkloadInfo] = (),
     draining: Draining = NOTHING_DRAINED,
 ) -> Effect:
     """Return what the second future, which began with what is `tried`, has otherwise than the first, which began with
@@ -211,7 +211,7 @@ class _Slices:
         return sum(share.milli for _, share in shares), len(cut), sum(cut)
 
     def asked(
-        self, workload: engine.Workload, start: engine.Start | None, wait: engine.Wait | None
+        self, workload: engine.WorkloadInfo, start: engine.Start | None, wait: engine.Wait | None
     ) -> tuple[int | None, int, int]:
         """Return what all pods take: by where those lie that start, else as far as it is known what they would get."""
         if start is not None:
@@ -223,7 +223,7 @@ class _Slices:
                 slices_milli * workload.pods // pods,
             )
         told = wait.reason.asked_milli if wait is not None else None
-        if not isinstance(workload.request, engine.Share):
+        if not isinstance(workload.request, engine.GpuShare):
             return told, 0, 0
         if workload.gpu_types and all(name in self._shares for name in workload.gpu_types):
             milli = workload.pods * max(self._shares[name] for name in workload.gpu_types)
@@ -236,7 +236,7 @@ class _Slices:
 def _workloads(
     before: _Fates,
     after: _Fates,
-    workloads: Iterable[engine.Workload],
+    workloads: Iterable[engine.WorkloadInfo],
     draining: Draining,
     slices: _Slices,
 ) -> Iterator[WorkloadEffect]:
@@ -244,9 +244,9 @@ def _workloads(
     for workload in workloads:
         if workload.id in draining.leaving or workload.id in draining.blocking:
             found = _of_drained(after, workload, draining, slices)
-        elif workload.status is engine.Status.PENDING:
+        elif workload.status is engine.OpenStatus.PENDING:
             found = _of_waiting(before, after, workload, slices)
-        elif workload.status is engine.Status.STOPPING:
+        elif workload.status is engine.OpenStatus.STOPPING:
             continue
         else:
             found = _of_placed(before, after, workload, slices)
@@ -255,7 +255,7 @@ def _workloads(
 
 
 def _of_placed(
-    before: _Fates, after: _Fates, workload: engine.Workload, slices: _Slices
+    before: _Fates, after: _Fates, workload: engine.WorkloadInfo, slices: _Slices
 ) -> WorkloadEffect | None:
     key, (milli, cut, cut_milli) = workload.id, slices.lying(workload.placements)
     old, new = before.yields.get(key), after.yields.get(key)
@@ -274,16 +274,16 @@ def _of_placed(
         slices_milli=cut_milli,
         yielding=new or old,
         comes_back=change is Change.PREEMPTED and after.starts_and_stays(key),
-        ends=change is Change.PREEMPTED and workload.on_preemption is engine.OnPreemption.STOP,
+        ends=change is Change.PREEMPTED and workload.on_preemption is engine.AfterPreemption.STOP,
     )
 
 
 def _of_drained(
-    after: _Fates, workload: engine.Workload, draining: Draining, slices: _Slices
+    after: _Fates, workload: engine.WorkloadInfo, draining: Draining, slices: _Slices
 ) -> WorkloadEffect:
     key, (milli, cut, cut_milli) = workload.id, slices.lying(workload.placements)
     blocks, left = key in draining.blocking, draining.leaving.get(key)
-    shrunk = left is not None and left.status is not engine.Status.PENDING
+    shrunk = left is not None and left.status is not engine.OpenStatus.PENDING
     return WorkloadEffect(
         workload=key,
         change=Change.BLOCKS if blocks else Change.SHRUNK if shrunk else Change.PREEMPTED,
@@ -300,7 +300,7 @@ def _of_drained(
 
 
 def _of_waiting(
-    before: _Fates, after: _Fates, workload: engine.Workload, slices: _Slices
+    before: _Fates, after: _Fates, workload: engine.WorkloadInfo, slices: _Slices
 ) -> WorkloadEffect | None:
     key = workload.id
     was, would = before.starts_and_stays(key), after.starts_and_stays(key)
@@ -359,7 +359,7 @@ def _first_of_each(rows: Iterable[WorkloadEffect]) -> Iterator[WorkloadEffect]:
             yield row
 
 
-def _counts(rows: Iterable[WorkloadEffect]) -> Iterator[Count]:
+def _counts(rows: Iterable[WorkloadEffect]) -> Iterator[ChangeCount]:
     """Yield how many of each team share a change, the most GPUs first."""
     sums: dict[tuple[Change, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for row in rows:
@@ -368,7 +368,7 @@ def _counts(rows: Iterable[WorkloadEffect]) -> Iterator[Count]:
             found[at] += more
     ordered = sorted(sums.items(), key=lambda item: (ORDER[item[0][0]], -item[1][1], item[0][1]))
     for (change, team), sizes in ordered:
-        yield Count(change, team, *sizes)
+        yield ChangeCount(change, team, *sizes)
 
 
 def _teams(before: Future, after: Future) -> Iterator[TeamEffect]:
@@ -383,7 +383,7 @@ def _teams(before: Future, after: Future) -> Iterator[TeamEffect]:
 
 
 def _guarantees(
-    findings: Iterable[engine.Finding], plan: engine.Plan, teams: Iterable[engine.Team]
+    findings: Iterable[engine.Finding], plan: engine.Plan, teams: Iterable[engine.TeamInfo]
 ) -> Iterator[engine.TeamFigures]:
     """Yield what the teams right below the root would be guaranteed of each pool that falls short."""
     short = {finding.pool for finding in findings if finding.code is engine.FindingCode.OVERSUBSCRIBED}

@@ -16,10 +16,10 @@ from scheduling.engine import schedule
 from scheduling.engine.reasons.eligibility import Admissibility
 from scheduling.explain import last_cycle
 from scheduling.reading import recent
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.whatif.asking import PICTURE_KEPT
 from scheduling.whatif.desk import Desk, Work
-from scheduling.whatif.draft import Draft
+from scheduling.whatif.draft import DraftEdits
 from teams.models import Pool
 from teams.permissions import Permission, may
 from workloads.models import Workload
@@ -126,11 +126,11 @@ def _work(pool: str, gpus: int) -> Work[FreedPlan]:
     return lambda: with_more(picture, pool, gpus)
 
 
-def with_more(picture: Picture, pool: str, gpus: int) -> FreedPlan:
+def with_more(picture: SnapshotPicture, pool: str, gpus: int) -> FreedPlan:
     """Return who would start in the pool at the next cycle with so many more idle GPUs, and behind whom others wait."""
     more = more_nodes(picture.snapshot, pool, gpus)
     snapshot = only_possible(picture.snapshot, pool, picture.now)
-    plan = schedule(Draft(more_nodes=more).on(snapshot), picture.now)
+    plan = schedule(DraftEdits(more_nodes=more).on(snapshot), picture.now)
     behind = engine.ReasonCode.BEHIND_RESERVATION
     held_back = any(wait.pool == pool and wait.reason.code is behind for wait in plan.waits)
     kept = {row.workload for row in plan.reservations if row.pool == pool}
@@ -147,13 +147,13 @@ def only_possible(snapshot: engine.Snapshot, pool: str, now: int) -> engine.Snap
 
     Freed GPUs make the pool no larger, but the nodes that stand for them would.
     """
-    waiting = [each for each in snapshot.workloads if each.status is engine.Status.PENDING]
+    waiting = [each for each in snapshot.workloads if each.status is engine.OpenStatus.PENDING]
     here = [each for each in snapshot.pools if each.id == pool]
     rule = Admissibility(here, snapshot.teams, snapshot.nodes, like=waiting)
     out = rule.obstacles(waiting, now)
     every = tuple(each.id for each in snapshot.pools)
 
-    def without(each: engine.Workload) -> engine.Workload:
+    def without(each: engine.WorkloadInfo) -> engine.WorkloadInfo:
         accepted = every if each.pools is None else each.pools
         return replace(each, pools=tuple(other for other in accepted if other != pool))
 
@@ -161,7 +161,7 @@ def only_possible(snapshot: engine.Snapshot, pool: str, now: int) -> engine.Snap
     return replace(snapshot, workloads=workloads)
 
 
-def more_nodes(snapshot: engine.Snapshot, pool: str, gpus: int) -> tuple[engine.Node, ...]:
+def more_nodes(snapshot: engine.Snapshot, pool: str, gpus: int) -> tuple[engine.NodeInfo, ...]:
     """Return nodes with so many GPUs, alike the commonest of the pool's, in the place of the first of these.
 
     They stand for GPUs that are freed there: nobody's use falls, and no team is favoured by whose they were.
@@ -183,7 +183,7 @@ def more_nodes(snapshot: engine.Snapshot, pool: str, gpus: int) -> tuple[engine.
     )
 
 
-def _takes_more(node: engine.Node) -> bool:
+def _takes_more(node: engine.NodeInfo) -> bool:
     """Whether what is freed on the node could be given to anybody in the pool."""
     return (
         node.ready
@@ -195,7 +195,7 @@ def _takes_more(node: engine.Node) -> bool:
     )
 
 
-def _shape(node: engine.Node) -> tuple[int, str]:
+def _shape(node: engine.NodeInfo) -> tuple[int, str]:
     return len(node.devices), node.devices[0].gpu_type
 
 

@@ -9,11 +9,11 @@ from scheduling.engine import schedule
 from scheduling.engine.model.quantities import gpus
 from scheduling.explain import plan_text, silence
 from scheduling.explain.explanation import Explanation
-from scheduling.explain.plan_text import Names
+from scheduling.explain.plan_text import PlanNames
 from scheduling.explain.reader import Reader
 from scheduling.explain.workload import without_released
 from scheduling.reading import recent, translate
-from scheduling.reading.picture import Picture
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.reading.requests import ASKED
 from scheduling.reading.snapshot import dependency_of
 from scheduling.reading.translate import Circumstances
@@ -63,7 +63,7 @@ def _undecided(answer: Preview) -> Preview:
 
 
 def _starts(start: engine.Start, snapshot: engine.Snapshot, workload: Workload) -> Preview:
-    names = Names.of(snapshot)
+    names = PlanNames.of(snapshot)
     given = plan_text.given(start, names)
     if start.victims:
         return Preview("preempts", f"{_victims(start, snapshot, names)} Then it starts with {given}.")
@@ -73,7 +73,7 @@ def _starts(start: engine.Start, snapshot: engine.Snapshot, workload: Workload) 
     return Preview("starts", f"Starts {when} with{partly} {given}.")
 
 
-def _victims(start: engine.Start, snapshot: engine.Snapshot, names: Names) -> str:
+def _victims(start: engine.Start, snapshot: engine.Snapshot, names: PlanNames) -> str:
     """Return whom it would take GPUs from, by team: `Would preempt 2 elastic workloads (8 GPUs) of Production.`"""
     chosen = set(start.victims)
     teams: Counter[str] = Counter()
@@ -90,9 +90,9 @@ def _victims(start: engine.Start, snapshot: engine.Snapshot, names: Names) -> st
     return f"Would preempt {', '.join(parts)}."
 
 
-def _waits(wait: engine.Wait, picture: Picture, by: Actor) -> Preview:
+def _waits(wait: engine.Wait, picture: SnapshotPicture, by: Actor) -> Preview:
     assert by.user is not None  # noqa: S101 - `prepare` refuses a submission without a person
-    reader = Reader(by.user, Names.of(picture.snapshot))
+    reader = Reader(by.user, PlanNames.of(picture.snapshot))
     explanation = without_released(reader.explanation(wait), wait.pool)
     reader.learn(explanation.sentences)
     why = reader.told(explanation)

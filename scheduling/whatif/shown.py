@@ -17,9 +17,9 @@ from scheduling import engine
 from scheduling.engine.model.quantities import counted, in_gpus
 from scheduling.explain import plan_text
 from scheduling.explain.explanation import label, label_inside
-from scheduling.explain.plan_text import Names
+from scheduling.explain.plan_text import PlanNames
 from scheduling.explain.reader import Reader, called, eta_in_words
-from scheduling.whatif.asking import Answer
+from scheduling.whatif.asking import DraftAnswer
 from scheduling.whatif.effect import Change, Effect, PoolEffect, TeamEffect, WorkloadEffect
 from teams.models import Pool, Team
 from teams.permissions import Permission, may
@@ -169,7 +169,7 @@ class ToldEffect:
         return sum(count.workloads for count in self.counts) - len(self.listed)
 
 
-def tell(answer: Answer, user: "User | AnonymousUser") -> ToldEffect:
+def tell(answer: DraftAnswer, user: "User | AnonymousUser") -> ToldEffect:
     """Return the effect for this reader (at most 4 queries)."""
     effect, names = answer.effect, answer.names
     visible, pools = _visible(effect, user), {str(pool.pk): pool for pool in Pool.objects.all()}
@@ -222,7 +222,7 @@ def _in_order(
     return sorted(shown, key=lambda row: (pools.index(row.pool), teams[row.team]))
 
 
-def _warnings(effect: Effect, names: Names, visible: dict[str, Team]) -> Iterator[str]:
+def _warnings(effect: Effect, names: PlanNames, visible: dict[str, Team]) -> Iterator[str]:
     """Yield what is new and worth a warning: whose guarantees do not fit, who would be above his ceiling."""
     for finding in effect.findings:
         if finding.code is engine.FindingCode.OVERSUBSCRIBED:
@@ -246,7 +246,7 @@ def _of_others(effect: Effect, visible: dict[str, Team]) -> tuple[int, int]:
     return len({team for team, by in changes if by < 0}), len({team for team, by in changes if by > 0})
 
 
-def _team(names: Names, team: str) -> str:
+def _team(names: PlanNames, team: str) -> str:
     return names.teams.get(team, "a former team")
 
 
@@ -258,7 +258,7 @@ class _Teller:
     """Tells of workloads to one reader; their rows are read once."""
 
     def __init__(
-        self, effect: Effect, names: Names, user: "User | AnonymousUser", pools: Mapping[str, Pool]
+        self, effect: Effect, names: PlanNames, user: "User | AnonymousUser", pools: Mapping[str, Pool]
     ) -> None:
         self._effect, self._names, self._user, self._pools = effect, names, user, pools
         self._now = timezone.now()

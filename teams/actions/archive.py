@@ -11,7 +11,7 @@ from teams.actions.authority import bounded_at, may_change_limits, refuse_raised
 from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, require
-from teams.picture import Picture, envelopes_exceeded, lock_teams
+from teams.picture import TreePicture, envelopes_exceeded, lock_teams
 
 OPEN_STATUSES = ("pending", "queued", "starting", "running")
 """Statuses of workloads that are not over. Workloads lie above teams, so they are reached by the reverse
@@ -25,7 +25,7 @@ def archive_team(*, by: Actor, team: Team) -> Team:
     they are restored.
     """
     with transaction.atomic():
-        Picture.locked()
+        TreePicture.locked()
         team = _team_for(by, team)
         if team.is_archived:
             return team
@@ -39,7 +39,7 @@ def archive_team(*, by: Actor, team: Team) -> Team:
 def unarchive_team(*, by: Actor, team: Team) -> Team:
     """Restore the team and what was archived together with it; return it."""
     with transaction.atomic():
-        before = Picture.locked()
+        before = TreePicture.locked()
         team = _team_for(by, team)
         if not team.is_archived:
             return team

@@ -6,7 +6,7 @@ from chamber.errors import NotAllowed, NotVisible, Refusal
 from teams.actors import Actor
 from teams.models import Role, Team
 from teams.permissions import Permission, may, paths_where, roles_on
-from teams.picture import Picture, guarantees_raised
+from teams.picture import TreePicture, guarantees_raised
 
 SPLIT_KEYS = frozenset({"bursting_priority", "reservation_milli"})
 """What a lead may change of the teams below: how they divide what the lead's team was given."""
@@ -73,7 +73,7 @@ def bounded_at(by: Actor, teams: Iterable[tuple[Team, Team | None]]) -> set[str]
     return bounds
 
 
-def refuse_raised(before: Picture, after: Picture, bounds: Iterable[str], field: str) -> None:
+def refuse_raised(before: TreePicture, after: TreePicture, bounds: Iterable[str], field: str) -> None:
     """Refuse an edit that raises what a team is guaranteed, where the actor may only divide it."""
     ids = {node_id.hex: node_id for node_id in before.nodes}
     for path in sorted(bounds):

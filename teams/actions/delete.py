@@ -12,7 +12,7 @@ from teams.actions.pools import described, require_pools
 from teams.actors import Actor
 from teams.models import Binding, Pool, Share, Team
 from teams.permissions import Permission, require
-from teams.picture import Picture, lock_teams, lock_tree
+from teams.picture import TreePicture, lock_teams, lock_tree
 from teams.sight import TOPIC
 
 CHANGED = "Something came to hang on {name} meanwhile. Look again."
@@ -24,7 +24,7 @@ def delete_team(*, by: Actor, team: Team) -> None:
     One that has history is archived instead: the trail and the workloads name it.
     """
     with transaction.atomic():
-        Picture.locked()
+        TreePicture.locked()
         team = Team.objects.select_related("parent").get(pk=team.pk)
         require(by, Permission.VIEW_TEAM, team)
         if team.parent is None:

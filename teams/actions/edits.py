@@ -16,7 +16,7 @@ from teams import audit
 from teams.actions.authority import bounded_at, refuse_raised, require_edit
 from teams.actors import Actor
 from teams.models import Pool, Share, Team
-from teams.picture import Picture, envelopes_exceeded, lock_teams
+from teams.picture import TreePicture, envelopes_exceeded, lock_teams
 from teams.tree import maximum_of
 from teams.values import ShareChanges, TeamChanges, gpus, share_problems, team_problems
 
@@ -70,13 +70,13 @@ def set_many(*, by: Actor, edits: Sequence[TeamEdit], action: str = "teams.edite
     `StaleVersion` where somebody else was quicker with any of the rows.
     """
     with transaction.atomic():
-        before = Picture.locked()
+        before = TreePicture.locked()
         changes = _checked(by, edits, before)
         _refuse_misplaced(by, changes, before)
         _save(by, changes, before, action)
 
 
-def save_edits(*, by: Actor, edits: Sequence[TeamEdit], before: Picture) -> list[TeamEdit]:
+def save_edits(*, by: Actor, edits: Sequence[TeamEdit], before: TreePicture) -> list[TeamEdit]:
     """Save edits as `set_many` does, but for what `refuse_misplaced` refuses; return what really changed.
 
     The caller has locked the tree, read `before` since, and compares the whole of what it changes in the end.
@@ -86,7 +86,7 @@ def save_edits(*, by: Actor, edits: Sequence[TeamEdit], before: Picture) -> list
     return [change.edit for change in changes]
 
 
-def _save(by: Actor, changes: "Sequence[_Change]", before: Picture, action: str) -> None:
+def _save(by: Actor, changes: "Sequence[_Change]", before: TreePicture, action: str) -> None:
     if not changes:
         return
     lock_teams(Team.objects.filter(pk__in=[change.team.pk for change in changes if "slug" in change.fields]))
@@ -102,13 +102,13 @@ def review_many(*, by: Actor, edits: Sequence[TeamEdit]) -> list[TeamEdit]:
 
     Raises what `set_many` would refuse the draft with.
     """
-    before = Picture.load()
+    before = TreePicture.load()
     changes = _checked(by, edits, before)
     _refuse_misplaced(by, changes, before)
     return [change.edit for change in changes]
 
 
-def _checked(by: Actor, edits: Sequence[TeamEdit], before: Picture) -> "list[_Change]":
+def _checked(by: Actor, edits: Sequence[TeamEdit], before: TreePicture) -> "list[_Change]":
     """Return what really changes; raise where any of it may not be."""
     if len(edits) > MAX_EDITS:
         raise Refusal(f"A draft has at most {MAX_EDITS} edits, not {len(edits)}.")
@@ -125,7 +125,7 @@ def _checked(by: Actor, edits: Sequence[TeamEdit], before: Picture) -> "list[_Ch
     return _valid(edits, stored, before)
 
 
-def require_values(edits: Sequence[TeamEdit], before: Picture) -> None:
+def require_values(edits: Sequence[TeamEdit], before: TreePicture) -> None:
     """Raise where a value of these edits could not be saved by anybody; whether the actor may is not asked.
 
     The names of other teams are not looked at, and neither are the guarantees of the teams above and below: who only
@@ -142,7 +142,7 @@ def require_values(edits: Sequence[TeamEdit], before: Picture) -> None:
     _valid(unnamed, stored, before)
 
 
-def _valid(edits: Sequence[TeamEdit], stored: Mapping[UUID, Team], before: Picture) -> "list[_Change]":
+def _valid(edits: Sequence[TeamEdit], stored: Mapping[UUID, Team], before: TreePicture) -> "list[_Change]":
     every = [_Change.of(edit, stored[edit.team.pk], before) for edit in edits]
     changes = [change for change in every if change.fields or change.shares]
     if changes:
@@ -169,7 +169,7 @@ class _Change:
     shares: tuple[ShareEdit, ...]
 
     @classmethod
-    def of(cls, edit: TeamEdit, team: Team, before: Picture) -> "_Change":
+    def of(cls, edit: TeamEdit, team: Team, before: TreePicture) -> "_Change":
         """Return what differs; raise `StaleVersion` where the edit was made on older rows."""
         if team.is_archived:
             raise Conflict(f"{team.name} is archived. Restore it before you change it.")
@@ -243,7 +243,7 @@ def _check_values(changes: Sequence[_Change]) -> None:
         raise refusal_of(problems)
 
 
-def _after(changes: Sequence[_Change], before: Picture) -> Picture:
+def _after(changes: Sequence[_Change], before: TreePicture) -> TreePicture:
     for change in changes:
         before = before.with_team(change.team.pk, change.fields)
         for share in change.shares:
@@ -251,7 +251,7 @@ def _after(changes: Sequence[_Change], before: Picture) -> Picture:
     return before
 
 
-def _refuse_misplaced(by: Actor, changes: Sequence[_Change], before: Picture) -> None:
+def _refuse_misplaced(by: Actor, changes: Sequence[_Change], before: TreePicture) -> None:
     edits = [change.edit for change in changes]
     refuse_misplaced(by=by, before=before, after=_after(changes, before), edits=edits)
 
@@ -259,8 +259,8 @@ def _refuse_misplaced(by: Actor, changes: Sequence[_Change], before: Picture) ->
 def refuse_misplaced(
     *,
     by: Actor,
-    before: Picture,
-    after: Picture,
+    before: TreePicture,
+    after: TreePicture,
     edits: Sequence[TeamEdit] = (),
     moves: Sequence[tuple[Team, Team]] = (),
 ) -> None:
@@ -283,7 +283,7 @@ def refuse_misplaced(
         refuse_raised(before, after, bounds, _blamed(edits, moves, None))
 
 
-def _refuse_above_maximum(changes: Sequence[_Change], after: Picture) -> None:
+def _refuse_above_maximum(changes: Sequence[_Change], after: TreePicture) -> None:
     problems: dict[str, str] = {}
     for change in changes:
         node = after.nodes[change.team.pk]
@@ -311,7 +311,7 @@ def _blamed(edits: Sequence[TeamEdit], moves: Sequence[tuple[Team, Team]], pool_
     return f"{moves[-1][0].slug}.parent" if moves else f"{edits[-1].team.slug}.reservation"
 
 
-def _record(by: Actor, changes: Sequence[_Change], before: Picture, action: str) -> None:
+def _record(by: Actor, changes: Sequence[_Change], before: TreePicture, action: str) -> None:
     """Write one audit row: of the team, or of the organisation with a part for each team."""
     old, new = {}, {}
     for change in changes:

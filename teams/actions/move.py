@@ -14,7 +14,7 @@ from teams.actions.authority import bounded_at, refuse_raised
 from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, may, require
-from teams.picture import Picture, envelopes_exceeded, lock_teams
+from teams.picture import TreePicture, envelopes_exceeded, lock_teams
 from teams.sight import TOPIC
 from teams.values import MAX_DEPTH
 
@@ -26,7 +26,7 @@ def move_team(*, by: Actor, team: Team, parent: Team, version: int | None = None
     where the team is from then on. Two updates, whatever the size of the subtree.
     """
     with transaction.atomic():
-        before = Picture.locked()
+        before = TreePicture.locked()
         team = Team.objects.select_related("parent").get(pk=team.pk)
         parent = Team.objects.get(pk=parent.pk)
         _check(by, team, parent, before)
@@ -130,7 +130,7 @@ def _too_deep(levels: int, field: str) -> Refusal:
     return Refusal(f"The tree would have {levels} levels there; {MAX_DEPTH} is the most.", field=field)
 
 
-def _check(by: Actor, team: Team, parent: Team, before: Picture) -> None:
+def _check(by: Actor, team: Team, parent: Team, before: TreePicture) -> None:
     require_move(by, team, parent)
     if parent.is_within(team):
         raise _below_itself(team, parent, "parent")

@@ -18,7 +18,7 @@ from chamber import limits
 from chamber.api_document import in_query
 from chamber.errors import MOST_SHOWN, Refusal
 from chamber.rest import NewestFirst, short_of
-from chamber.standing import Standing
+from chamber.standing import StreamStanding
 from chamber.words import nearest
 from teams.actors import Via
 from teams.api import shapes
@@ -26,7 +26,7 @@ from teams.api.requests import person
 from teams.chain import duty
 from teams.models import AuditEvent
 from teams.querysets import AuditEventQuerySet
-from teams.trail import Filters
+from teams.trail import TrailFilters
 from teams.views.audit import chosen_by, require_reader, sent
 
 TARGET = ("target_kind", "target_id")
@@ -54,7 +54,7 @@ def _filtered(request: Request) -> AuditEventQuerySet:
     if (kind := asked.get("target_kind", "")) and kind not in kinds:
         text = f"target_kind is {kind[:MOST_SHOWN]!r}; it must be the kind of a row, such as team, pool or cluster."
         raise Refusal(text + nearest(kind, kinds), field="target_kind")
-    events = Filters.read(asked).apply(AuditEvent.objects.visible_to(user), user)
+    events = TrailFilters.read(asked).apply(AuditEvent.objects.visible_to(user), user)
     return events.filter(**{name: asked[name].replace("\x00", "") for name in TARGET if asked.get(name)})
 
 
@@ -129,11 +129,11 @@ class AuditExport(APIView):
         require_reader(user)
         limits.require_stream(user)
         if not isinstance(request.accepted_renderer, SealedLines):
-            return sent(request._request, _filtered(request), Standing.of(request))
+            return sent(request._request, _filtered(request), StreamStanding.of(request))
         asked = request.query_params
         chosen = {name: asked[name] for name in TARGET if asked.get(name)}
-        chosen |= chosen_by(Filters.read(asked), user)
-        return sent(request._request, _filtered(request), Standing.of(request), sealed_by=chosen)
+        chosen |= chosen_by(TrailFilters.read(asked), user)
+        return sent(request._request, _filtered(request), StreamStanding.of(request), sealed_by=chosen)
 
 
 class AuditChainState(APIView):

@@ -34,7 +34,7 @@ from teams.api.rules import typed_rules
 from teams.api.teams import edit_of
 from teams.capacity import NodesMoved, capacity_milli, moved_nodes, oversubscribed, unserved_text
 from teams.models import Pool, Role, Team, TeamPolicy, TeamRules
-from teams.picture import Picture, lock_tree
+from teams.picture import TreePicture, lock_tree
 from teams.values import ShareChanges, TeamChanges, share_problems, team_problems
 
 LONGEST_WHAT = 200
@@ -72,7 +72,7 @@ class Declared(APIView):
         dry_run: bool = values["dry_run"]
         with transaction.atomic():
             lock_tree()
-            before = Picture.load()
+            before = TreePicture.load()
             changes = _Changes(request, before, wrong, dry_run=dry_run)
             changes.make(values)
             changes.require_none_refused()
@@ -194,7 +194,7 @@ def _left_by_token(request: Request, *, asks: bool) -> list[str]:
     return [f"The token's scope is {scope!r}."] if asks and scope != "admin" else []
 
 
-def _consequences(before: Picture, after: Picture) -> tuple[list[NodesMoved], list[str]]:
+def _consequences(before: TreePicture, after: TreePicture) -> tuple[list[NodesMoved], list[str]]:
     """Return which nodes change their pool, and a sentence for each pool that promises more than before,
     or that no cluster may serve any more."""
     in_order = [sorted(picture.pools.values(), key=_order) for picture in (before, after)]
@@ -224,7 +224,7 @@ class _Changes:
     change, which is no refusal of a dry run. What could only follow from what was left out is not told.
     """
 
-    def __init__(self, request: Request, before: Picture, wrong: _Unreadable, *, dry_run: bool) -> None:
+    def __init__(self, request: Request, before: TreePicture, wrong: _Unreadable, *, dry_run: bool) -> None:
         self._request, self._by = request, actor(request)
         self._dry_run = dry_run
         self._before = self.after = before
@@ -245,7 +245,7 @@ class _Changes:
         moves = self._move(values["moves"])
         edits = self._edit(values["edits"])
         if not self.refused:
-            self.after = Picture.load()
+            self.after = TreePicture.load()
             with self._told(in_file=_of_teams):
                 actions.refuse_misplaced(
                     by=self._by, before=self._before, after=self.after, edits=edits, moves=moves
@@ -417,9 +417,9 @@ class _Changes:
         if edits and not self.refused:
             with self._told(in_file=_of_teams):
                 if self.not_allowed:
-                    actions.require_values(edits, Picture.load())
+                    actions.require_values(edits, TreePicture.load())
                 else:
-                    saved = actions.save_edits(by=self._by, edits=edits, before=Picture.load())
+                    saved = actions.save_edits(by=self._by, edits=edits, before=TreePicture.load())
         return saved
 
     def _set_classes(self, *, priorities: dict[str, int], version: int) -> None:

@@ -11,15 +11,15 @@ from rest_framework.views import APIView
 from teams import actions
 from teams.api import shapes
 from teams.api.requests import actor, one_page, person, values_of
-from teams.groups import Shown, group_for, groups_for, person_in
+from teams.groups import ShownGroup, group_for, groups_for, person_in
 
 
-def _body(shown: Shown) -> dict[str, Any]:
+def _body(shown: ShownGroup) -> dict[str, Any]:
     roles = [{"team": binding.team.slug, "role": binding.role} for binding in shown.roles]
     return {"id": shown.group.pk, "name": shown.group.name, "size": shown.size, "roles": roles}
 
 
-def _whole(shown: Shown) -> dict[str, Any]:
+def _whole(shown: ShownGroup) -> dict[str, Any]:
     people = shown.group.user_set.order_by("username").values_list("username", flat=True)
     return {**_body(shown), "people": list(people)}
 
@@ -36,7 +36,7 @@ class Groups(APIView):
     def post(self, request: Request) -> Response:
         """Make one."""
         made = actions.create_group(by=actor(request), name=values_of(request, shapes.NewGroup)["name"])
-        return Response(_whole(Shown(made, 0, ())), status=status.HTTP_201_CREATED)
+        return Response(_whole(ShownGroup(made, 0, ())), status=status.HTTP_201_CREATED)
 
 
 class GroupDetail(APIView):

@@ -17,11 +17,11 @@ from teams.api.shapes import in_gpus
 from teams.api.teams import IF_MATCH
 from teams.capacity import capacities, guaranteed_milli, oversubscribed
 from teams.models import Pool
-from teams.picture import Picture
+from teams.picture import TreePicture
 
 
 def _bodies(pools: list[Pool]) -> list[dict[str, Any]]:
-    picture, capacity = Picture.load(), capacities(pools)
+    picture, capacity = TreePicture.load(), capacities(pools)
     guaranteed = guaranteed_milli(picture)
     warnings = oversubscribed(picture, {key: has.milli for key, has in capacity.items()})
     return [

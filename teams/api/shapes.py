@@ -11,7 +11,15 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from chamber.bodies import Body
-from teams.models import VOLUME_KINDS, ElasticPreemption, Fairness, Placement, Queueing, Role, Sharing
+from teams.models import (
+    VOLUME_KINDS,
+    ElasticPreemptionPolicy,
+    FairnessPolicy,
+    PlacementPolicy,
+    QueueingPolicy,
+    Role,
+    SharingPolicy,
+)
 
 MAX_NUMBER = 10**9
 MAX_DECLARED = 500
@@ -272,13 +280,13 @@ class TeamRulesShape(serializers.Serializer[Any]):
 class PolicyShape(StrictSerializer):
     """A pool's policy; in a change, absent keys stay as they are."""
 
-    queueing = serializers.ChoiceField(choices=[item.value for item in Queueing], required=False)
+    queueing = serializers.ChoiceField(choices=[item.value for item in QueueingPolicy], required=False)
     elastic_preemption = serializers.ChoiceField(
-        choices=[item.value for item in ElasticPreemption], required=False
+        choices=[item.value for item in ElasticPreemptionPolicy], required=False
     )
-    placement = serializers.ChoiceField(choices=[item.value for item in Placement], required=False)
-    fairness = serializers.ChoiceField(choices=[item.value for item in Fairness], required=False)
-    sharing = serializers.ChoiceField(choices=[item.value for item in Sharing], required=False)
+    placement = serializers.ChoiceField(choices=[item.value for item in PlacementPolicy], required=False)
+    fairness = serializers.ChoiceField(choices=[item.value for item in FairnessPolicy], required=False)
+    sharing = serializers.ChoiceField(choices=[item.value for item in SharingPolicy], required=False)
     usage_half_life_seconds = serializers.IntegerField(required=False)
     min_runtime_seconds = serializers.IntegerField(required=False)
     max_preemptions = serializers.IntegerField(required=False, allow_null=True)

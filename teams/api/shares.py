@@ -14,23 +14,23 @@ from teams.api.requests import actor, milli_keys, one_page, pool_for, team_for, 
 from teams.api.teams import IF_MATCH, share_body
 from teams.capacity import capacity_milli, oversubscribed
 from teams.models import Pool, Team
-from teams.picture import Picture
+from teams.picture import TreePicture
 from teams.values import ShareChanges
 
 
 def _body(team: Team, pool: Pool) -> dict[str, Any]:
-    picture = Picture.load()
+    picture = TreePicture.load()
     warning = oversubscribed(picture, capacity_milli([pool])).get(pool.pk)
     return {**share_body(team.pk, pool, picture), "warning": warning}
 
 
-class Shares(APIView):
+class TeamShares(APIView):
     """A team's shares of all pools."""
 
     @extend_schema(responses=shapes.EntitledShape(many=True))
     def get(self, request: Request, slug: str) -> Response:
         """Return them in the order of the pools."""
-        team, picture = team_for(request, slug), Picture.load()
+        team, picture = team_for(request, slug), TreePicture.load()
         return one_page([share_body(team.pk, pool, picture) for pool in picture.pools.values()])
 
 
@@ -49,7 +49,7 @@ class ShareDetail(APIView):
     def patch(self, request: Request, slug: str, pool_slug: str) -> Response:
         """Change it. Guarantees above the pool's capacity are taken, with a `warning`."""
         team, pool = team_for(request, slug), pool_for(request, pool_slug)
-        current = Picture.load().quota(pool.pk, team.pk).version
+        current = TreePicture.load().quota(pool.pk, team.pk).version
         require_version(request, current)
         values = milli_keys(values_of(request, shapes.SharePatch), "reservation", "maximum")
         changes = cast("ShareChanges", values)

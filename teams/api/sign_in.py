@@ -16,7 +16,7 @@ from teams.api.requests import actor, one_page, person, team_for, values_of, ver
 from teams.api.shapes import SecondFactorRule, StrictSerializer
 from teams.api.teams import IF_MATCH
 from teams.models import Role, SignInPolicy
-from teams.provider_groups import Mapping, mapping_of, mappings
+from teams.provider_groups import GroupMapping, mapping_of, mappings
 from teams.sign_in import policy_for
 
 
@@ -155,7 +155,7 @@ class SignInGroup(APIView):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-def _group_role(mapping: Mapping) -> Any:
+def _group_role(mapping: GroupMapping) -> Any:
     body = {
         "id": mapping.binding.pk,
         "provider": mapping.provider,

@@ -31,8 +31,8 @@ from teams.api.requests import (
 from teams.api.shapes import in_gpus
 from teams.models import Pool, Team
 from teams.permissions import Permission, paths_where
-from teams.picture import Picture
-from teams.tree import Tree
+from teams.picture import TreePicture
+from teams.tree import TeamTree
 from teams.values import ShareChanges, TeamChanges
 
 IF_MATCH = OpenApiParameter(
@@ -44,7 +44,7 @@ IF_MATCH = OpenApiParameter(
 )
 
 
-def team_body(team: Team, picture: Picture, slugs: dict[UUID, str]) -> dict[str, Any]:
+def team_body(team: Team, picture: TreePicture, slugs: dict[UUID, str]) -> dict[str, Any]:
     """Return a team as `TeamShape` says; `slugs` are those of the teams that the asker may see.
 
     Written out by hand: a tree of 2,000 teams goes through here.
@@ -65,7 +65,7 @@ def team_body(team: Team, picture: Picture, slugs: dict[UUID, str]) -> dict[str,
     }
 
 
-def share_body(team_id: UUID, pool: Pool, picture: Picture) -> dict[str, Any]:
+def share_body(team_id: UUID, pool: Pool, picture: TreePicture) -> dict[str, Any]:
     """Return what a team may have of a pool; an archived team has only what it would get back."""
     quota = picture.quota(pool.pk, team_id)
     found = picture.entitled[pool.pk].get(team_id)
@@ -83,7 +83,7 @@ def share_body(team_id: UUID, pool: Pool, picture: Picture) -> dict[str, Any]:
 def _answer(request: Request, team: Team, *, code: int = status.HTTP_200_OK) -> Response:
     above: Collection[UUID] = [team.parent_id] if team.parent_id else []
     slugs = dict(Team.objects.visible_to(person(request)).filter(pk__in=above).values_list("pk", "slug"))
-    return versioned(team_body(team, Picture.load(), slugs), team.version, status=code)
+    return versioned(team_body(team, TreePicture.load(), slugs), team.version, status=code)
 
 
 class Teams(APIView):
@@ -96,8 +96,8 @@ class Teams(APIView):
     def get(self, request: Request) -> Response:
         """Return the teams you may see, parents before children; six queries whatever their number."""
         with_archived = flag_of(request, "archived")
-        picture = Picture.load()
-        whole = Tree.load(archived=True) if with_archived else Tree(picture.nodes)
+        picture = TreePicture.load()
+        whole = TeamTree.load(archived=True) if with_archived else TeamTree(picture.nodes)
         seen = whole.under(paths_where(person(request), Permission.VIEW_TEAM))
         slugs = {node.id: node.slug for node in seen}
         teams = {team.pk: team for team in Team.objects.visible_to(person(request))}
@@ -184,7 +184,7 @@ class TeamEdits(APIView):
         teams, pools = teams_for(request, [values["team"] for values in asked]), pools_for(request)
         edits = [edit_of(request, values, teams, pools) for values in asked]
         actions.set_many(by=actor(request), edits=edits)
-        picture = Picture.load()
+        picture = TreePicture.load()
         stored = Team.objects.in_bulk([edit.team.pk for edit in edits])
         seen = Team.objects.visible_to(person(request))
         slugs = dict(seen.filter(children__in=list(stored)).values_list("pk", "slug"))

@@ -11,14 +11,14 @@ from teams.actors import Actor
 from teams.chain import sealing
 from teams.chain.checking import check, ends_fault, present, strangers
 from teams.chain.faults import ACTION, Fault, Kind, after_of
-from teams.chain.rows import Head
+from teams.chain.rows import ChainHead
 from teams.models import AuditCheck, AuditEvent, AuditSeal, AuditUnsealed
 
 LONGEST_REASON, LONGEST_NAME = 500, 150
 
 
 def accept(
-    *, by: Actor, name: str, reason: str, tell: Callable[[Head], None] | None = None
+    *, by: Actor, name: str, reason: str, tell: Callable[[ChainHead], None] | None = None
 ) -> tuple[Fault, Fault | None]:
     """Accept the first fault, whose name (`Fault.name`) was told; return it, and the next one behind it.
 
@@ -48,11 +48,11 @@ def _line(text: str, what: str, longest: int) -> str:
     return line
 
 
-def first_fault(tell: Callable[[Head], None] | None = None) -> Fault | None:
+def first_fault(tell: Callable[[ChainHead], None] | None = None) -> Fault | None:
     """Return the first thing that does not fit: by the last check's place, by every row, by rows in no chain."""
     last = AuditCheck.objects.filter(pk=1).first()
     if last is not None and last.number:
-        place = Head(last.number, last.digest)
+        place = ChainHead(last.number, last.digest)
         fault = ends_fault(place, sealing.head_of(present()))
         if fault is not None:
             return fault
@@ -73,7 +73,7 @@ def _go_on(fault: Fault) -> None:
             AuditUnsealed.objects.bulk_create([AuditUnsealed(event=each) for each in row])
 
 
-def _checked_again(fault: Fault, tell: Callable[[Head], None] | None) -> Fault | None:
+def _checked_again(fault: Fault, tell: Callable[[ChainHead], None] | None) -> Fault | None:
     """Seal what waits, check what lies behind the fault, and store what was found in place of what was known."""
     sealing.seal()
     whole = fault.kind in {Kind.KEY, Kind.SHORTER}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from teams.chain import faults
 from teams.chain.events import ANCHOR, SEAL, content_of, keyring
 from teams.chain.faults import Fault, Kind, Known, known_breaks
-from teams.chain.rows import Head, anchor_content, digest
+from teams.chain.rows import ChainHead, anchor_content, digest
 from teams.chain.sealing import anchor_of, head_of
 from teams.models import AuditChain, AuditEvent, AuditSeal, AuditUnsealed
 
@@ -22,7 +22,7 @@ NOT_OURS = "Chamber did not write it, or it was changed before it was sealed"
 class Checked:
     """How far the chain was checked; `fault` is the first thing that does not fit and was not accepted."""
 
-    head: Head
+    head: ChainHead
     rows: int = 0
     fault: Fault | None = None
 
@@ -33,7 +33,10 @@ def present() -> AuditChain:
 
 
 def check(
-    start: Head | None = None, *, for_seconds: float | None = None, tell: Callable[[Head], None] | None = None
+    start: ChainHead | None = None,
+    *,
+    for_seconds: float | None = None,
+    tell: Callable[[ChainHead], None] | None = None,
 ) -> Checked:
     """Check every seal after `start` (else from the beginning) and its row, up to where the chain ended when it began.
 
@@ -78,7 +81,7 @@ def _anchor_fault(chain: AuditChain, known: Known) -> Fault | None:
     return None if known.has(fault) else fault
 
 
-def ends_fault(start: Head, end: Head) -> Fault | None:
+def ends_fault(start: ChainHead, end: ChainHead) -> Fault | None:
     """Return what is wrong with the ends of what is to be checked, before a row was looked at."""
     if end.number < start.number:
         text = f"{_rows(end.number + 1, start.number)} missing: the chain ends at row {end.number}, and was longer."
@@ -97,7 +100,7 @@ def ends_fault(start: Head, end: Head) -> Fault | None:
     return None
 
 
-def _shorter(start: Head, end: Head, number: int, text: str) -> Fault:
+def _shorter(start: ChainHead, end: ChainHead, number: int, text: str) -> Fault:
     """Return that the place up to which the chain held is in it no more: the same whatever is sealed meanwhile."""
     return Fault(Kind.SHORTER, number, start.number, faults.fingerprint(Kind.SHORTER, start), text, end)
 
@@ -106,7 +109,7 @@ def _rows(first: int, last: int) -> str:
     return f"Row {first} is" if first == last else f"Rows {first} to {last} are"
 
 
-def _step(checked: Checked, end: Head, known: Known) -> Checked:
+def _step(checked: Checked, end: ChainHead, known: Known) -> Checked:
     """Check the next seals and their rows (2 queries)."""
     head, rows = checked.head, checked.rows
     seals = list(
@@ -119,7 +122,7 @@ def _step(checked: Checked, end: Head, known: Known) -> Checked:
         fault = _gap(head, seal, event) if place is None else _fault(place, seal, event, known)
         if fault is not None and not known.has(fault):
             return Checked(place or head, rows, fault)
-        head, rows = Head(seal.number, seal.digest), rows + 1
+        head, rows = ChainHead(seal.number, seal.digest), rows + 1
     if not seals:
         text = f"{_rows(head.number + 1, end.number)} missing at the end, seal included."
         found = faults.found_at_end(head, end)
@@ -128,16 +131,16 @@ def _step(checked: Checked, end: Head, known: Known) -> Checked:
     return Checked(head, rows)
 
 
-def _gap(head: Head, seal: AuditSeal, event: AuditEvent | None) -> Fault:
+def _gap(head: ChainHead, seal: AuditSeal, event: AuditEvent | None) -> Fault:
     """Return that seals are missing before this one, to whose row their digest belonged: it is part of the fault."""
     text = f"{_rows(head.number + 1, seal.number - 1)} missing, seal included."
     if event is None or not keyring().proves(seal.mac, SEAL, seal.digest.encode()):
         text += f" Row {seal.number}, the next one, is missing or was not sealed by Chamber."
     found = faults.found_at(Kind.GAP, head, seal, event)
-    return Fault(Kind.GAP, head.number + 1, seal.number - 1, found, text, Head(seal.number, seal.digest))
+    return Fault(Kind.GAP, head.number + 1, seal.number - 1, found, text, ChainHead(seal.number, seal.digest))
 
 
-def _fault(head: Head, seal: AuditSeal, event: AuditEvent | None, known: Known) -> Fault | None:
+def _fault(head: ChainHead, seal: AuditSeal, event: AuditEvent | None, known: Known) -> Fault | None:
     keys = keyring()
     if not keys.knows(seal.mac) and event is not None and not known.covers_key(seal):
         return _key_fault(head, seal)
@@ -151,10 +154,10 @@ def _fault(head: Head, seal: AuditSeal, event: AuditEvent | None, known: Known) 
     else:
         return None
     found = faults.found_at(Kind.ROW, head, seal, event)
-    return Fault(Kind.ROW, seal.number, seal.number, found, text, Head(seal.number, seal.digest))
+    return Fault(Kind.ROW, seal.number, seal.number, found, text, ChainHead(seal.number, seal.digest))
 
 
-def _key_fault(head: Head, seal: AuditSeal) -> Fault:
+def _key_fault(head: ChainHead, seal: AuditSeal) -> Fault:
     """Return that this seal, and those behind it by the same key, cannot be proved (2 queries)."""
     key = faults.key_of(seal.mac)
     later = AuditSeal.objects.filter(number__gte=seal.number).order_by("number")
@@ -163,10 +166,10 @@ def _key_fault(head: Head, seal: AuditSeal) -> Fault:
     rows = f"Row {seal.number} was" if last == seal else f"Rows {seal.number} to {last.number} were"
     found = faults.fingerprint(Kind.KEY, key, head, seal.number, last.number, last.digest)
     text = faults.unknown_key(rows, seal.mac)
-    return Fault(Kind.KEY, seal.number, last.number, found, text, Head(last.number, last.digest), key)
+    return Fault(Kind.KEY, seal.number, last.number, found, text, ChainHead(last.number, last.digest), key)
 
 
-def _wrong(head: Head, seal: AuditSeal, event: AuditEvent) -> str:
+def _wrong(head: ChainHead, seal: AuditSeal, event: AuditEvent) -> str:
     """Return whether another row belongs here, which is then out of order, or the row was changed."""
     near = AuditSeal.objects.filter(number__gt=seal.number, number__lte=seal.number + ROWS)
     for other in near.select_related("event").order_by("number"):

@@ -11,7 +11,7 @@ from django.utils import timezone
 from teams.chain import sealing
 from teams.chain.checking import check, present, strangers
 from teams.chain.faults import Known, known_breaks
-from teams.chain.rows import Head
+from teams.chain.rows import ChainHead
 from teams.models import AuditChain, AuditCheck, AuditUnsealed
 
 logger = logging.getLogger(__name__)
@@ -81,12 +81,12 @@ def _whole(last: AuditCheck, now: datetime) -> str:
     return ""
 
 
-def _place(number: int, digest: str) -> Head | None:
-    return Head(number, digest) if number else None
+def _place(number: int, digest: str) -> ChainHead | None:
+    return ChainHead(number, digest) if number else None
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ChainState:
     """What is known of the chain. `waiting` rows are not sealed, the oldest `since`; `check` is None before the first
     check; `known` breaks were accepted.
     """
@@ -103,10 +103,10 @@ class Standing:
         return self.check is not None and not self.check.fault
 
 
-def standing() -> Standing:
+def standing() -> ChainState:
     """Return what is known of the chain, nothing looked at anew (4 queries)."""
     rows = AuditUnsealed.objects.filter(refused=False).aggregate(waiting=Count("*"), since=Min("event__at"))
-    return Standing(present(), AuditCheck.objects.filter(pk=1).first(), **rows, known=known_breaks())
+    return ChainState(present(), AuditCheck.objects.filter(pk=1).first(), **rows, known=known_breaks())
 
 
 def is_late(moment: datetime | None, within: timedelta) -> bool:

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from teams.chain.checking import present
 from teams.chain.events import row_of
-from teams.chain.rows import FORM, Head
+from teams.chain.rows import FORM, ChainHead
 from teams.chain.sealing import anchor_of, head_of
 from teams.models import AuditEvent, AuditSeal
 from teams.querysets import AuditEventQuerySet
@@ -24,7 +24,7 @@ class SealedExport:
 
     def __init__(self, rows: AuditEventQuerySet, filters: dict[str, str]) -> None:
         self._rows, self._filters = rows, filters
-        self._head = self._anchor = Head(0, "")
+        self._head = self._anchor = ChainHead(0, "")
         self._number = self._count = 0
         self._ended = False
 
@@ -70,7 +70,7 @@ def _sealed(event: AuditEvent, digests: dict[int, str]) -> dict[str, Any]:
     }
 
 
-def _place(head: Head) -> dict[str, Any]:
+def _place(head: ChainHead) -> dict[str, Any]:
     return {"number": head.number, "digest": head.digest}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from chamber.words import count
 from teams.chain.events import MARK, content_of, keyring
-from teams.chain.rows import Head
+from teams.chain.rows import ChainHead
 from teams.models import AuditChain, AuditEvent, AuditSeal
 
 ACTION = "audit.break-accepted"
@@ -47,7 +47,7 @@ class Fault:
     last: int
     found: str
     text: str
-    behind: Head | None = None
+    behind: ChainHead | None = None
     key: str = ""
 
     @property
@@ -115,10 +115,10 @@ class Known:
             for each in self.breaks
         )
 
-    def behind_end(self, head: Head, last: int) -> Head | None:
+    def behind_end(self, head: ChainHead, last: int) -> ChainHead | None:
         """Return the place behind rows that were known to be missing when they were the last of the chain."""
         for each in self.breaks:
-            end = Head(last, each.digest)
+            end = ChainHead(last, each.digest)
             if each.kind == Kind.END and each.found == found_at_end(head, end):
                 return end
         return None
@@ -150,12 +150,12 @@ def fingerprint(*parts: object) -> str:
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
 
 
-def found_at_end(head: Head, end: Head) -> str:
+def found_at_end(head: ChainHead, end: ChainHead) -> str:
     """Return what is found where the last rows of a chain are missing."""
     return fingerprint(Kind.END, head, end)
 
 
-def found_at(kind: Kind, head: Head, seal: AuditSeal, event: AuditEvent | None) -> str:
+def found_at(kind: Kind, head: ChainHead, seal: AuditSeal, event: AuditEvent | None) -> str:
     """Return what is found at a seal that comes after `head`: the seal, and its row as it is."""
     row = hashlib.sha256(content_of(event)).hexdigest() if event is not None else ""
     return fingerprint(kind, head, seal.number, seal.event_id, seal.digest, seal.mac, row)
@@ -174,7 +174,7 @@ def lost_end() -> Fault:
     )
 
 
-def beyond(end: Head, last: AuditSeal) -> Fault:
+def beyond(end: ChainHead, last: AuditSeal) -> Fault:
     """Return that there are seals behind the chain's end."""
     found = fingerprint(Kind.BEYOND, end, last.number, last.digest, last.mac)
     text = f"Row {end.number + 1} was inserted: the chain ends at row {end.number}."
@@ -194,7 +194,7 @@ def key_of(signed: str) -> str:
     return signed.partition(":")[0]
 
 
-def beginning(chain: AuditChain, anchor: Head, text: str) -> Fault:
+def beginning(chain: AuditChain, anchor: ChainHead, text: str) -> Fault:
     """Return that what tells of deleted rows is not proved."""
     found = fingerprint(Kind.BEGINNING, anchor, chain.anchor_mac)
     return Fault(Kind.BEGINNING, 1, anchor.number, found, text, anchor)

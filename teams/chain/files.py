@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from teams.chain.rows import FORM, GENESIS, Head, Keyring, canonical, digest
+from teams.chain.rows import FORM, GENESIS, ChainHead, Keyring, canonical, digest
 
 LONGEST_LINE = 4_000_000
 TOLD_EVERY = 10_000
@@ -19,7 +19,7 @@ class NoTrail(Exception):  # noqa: N818 - an answer to whoever gave the file
 
 
 @dataclass(slots=True)
-class Found:
+class FileProof:
     """What a file proves: its rows fit their digests, in so many stretches of the chain without a gap.
 
     `signed` rows were proved by a key; `unknown_keys` signed others. `fault` is the first thing that does not fit.
@@ -27,7 +27,7 @@ class Found:
 
     rows: int = 0
     first: int = 0
-    last: Head = field(default_factory=lambda: Head(0, GENESIS))
+    last: ChainHead = field(default_factory=lambda: ChainHead(0, GENESIS))
     stretches: int = 0
     signed: int = 0
     unknown_keys: set[str] = field(default_factory=set)
@@ -40,13 +40,13 @@ def verify(
     lines: Iterable[str],
     *,
     keyring: Keyring | None = None,
-    known: Head | None = None,
+    known: ChainHead | None = None,
     tell: Callable[[int], None] | None = None,
-) -> Found:
+) -> FileProof:
     """Check an exported trail; `known` is a head from elsewhere that has to be in it, at its place."""
     numbered = _objects(lines)
     begin, previous, end = _beginning(numbered)
-    found, closed = Found(is_selection=bool(begin.get("filters"))), False
+    found, closed = FileProof(is_selection=bool(begin.get("filters"))), False
     if known is not None and known.number > end.number:
         found.fault = (
             f"Row {known.number} is missing: the chain ended at row {end.number} when it was exported."
@@ -84,14 +84,14 @@ def _count_fault(told: object, rows: int) -> str:
     )
 
 
-def _known_fault(row: Mapping[str, Any], known: Head | None) -> str:
+def _known_fault(row: Mapping[str, Any], known: ChainHead | None) -> str:
     if known is None or known.number != row["number"] or known.digest == row["digest"]:
         return ""
     return f"Row {known.number} has another digest than the one that was known: the chain was written anew."
 
 
 def _check_row(
-    line: int, each: Mapping[str, Any], previous: Head, found: Found, keyring: Keyring | None
+    line: int, each: Mapping[str, Any], previous: ChainHead, found: FileProof, keyring: Keyring | None
 ) -> str:
     """Return what is wrong with a row; count it where nothing is."""
     number, before, given, mac, event = _parts(line, each)
@@ -109,11 +109,11 @@ def _check_row(
         return fault
     found.first = found.first or number
     found.stretches += not follows or not found.rows
-    found.last, found.rows = Head(number, given), found.rows + 1
+    found.last, found.rows = ChainHead(number, given), found.rows + 1
     return ""
 
 
-def _signed(name: str, mac: str, given: str, found: Found, keyring: Keyring) -> str:
+def _signed(name: str, mac: str, given: str, found: FileProof, keyring: Keyring) -> str:
     if not keyring.knows(mac):
         found.unknown_keys.add(mac.partition(":")[0])
     elif keyring.proves(mac, "seal", given.encode()):
@@ -138,7 +138,7 @@ def _parts(line: int, each: Mapping[str, Any]) -> tuple[int, str, str, str, dict
     return number, before, given, mac, event
 
 
-def _beginning(lines: Iterator[tuple[int, dict[str, Any]]]) -> tuple[dict[str, Any], Head, Head]:
+def _beginning(lines: Iterator[tuple[int, dict[str, Any]]]) -> tuple[dict[str, Any], ChainHead, ChainHead]:
     """Return what the first line tells: all of it, after which row the chain begins, and where it ends."""
     _, begin = next(lines, (0, {}))
     form = begin.get("form")
@@ -150,7 +150,7 @@ def _beginning(lines: Iterator[tuple[int, dict[str, Any]]]) -> tuple[dict[str, A
         raise NoTrail(f"The file has the form {form!r}; this version knows {FORM!r}.")
     try:
         anchor, head = (
-            Head(int(begin[end]["number"]), str(begin[end]["digest"])) for end in ("anchor", "head")
+            ChainHead(int(begin[end]["number"]), str(begin[end]["digest"])) for end in ("anchor", "head")
         )
     except (KeyError, TypeError, ValueError) as error:
         raise NoTrail("Line 1 does not tell where the chain begins and ends (anchor, head).") from error

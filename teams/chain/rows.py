@@ -78,7 +78,7 @@ def _sum(key: bytes, what: str, content: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ChainHead:
     """A place in the chain: the number of a row, and its digest."""
 
     number: int
@@ -88,9 +88,9 @@ class Head:
         return f"{self.number}:{self.digest}"
 
 
-BEGIN = Head(0, GENESIS)
+BEGIN = ChainHead(0, GENESIS)
 
 
-def anchor_content(anchor: Head) -> bytes:
+def anchor_content(anchor: ChainHead) -> bytes:
     """Return what is signed of the last row that was deleted because of its age."""
     return str(anchor).encode()

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from teams.chain.events import ANCHOR, MARK, SEAL, content_of, keyring
 from teams.chain.faults import known_breaks, stranger
-from teams.chain.rows import BEGIN, Head, anchor_content, digest
+from teams.chain.rows import BEGIN, ChainHead, anchor_content, digest
 from teams.models import AuditChain, AuditEvent, AuditSeal, AuditUnsealed
 
 logger = logging.getLogger(__name__)
@@ -76,14 +76,14 @@ def try_refused_again() -> None:
     AuditUnsealed.objects.filter(refused=True).update(refused=False)
 
 
-def head_of(chain: AuditChain) -> Head:
+def head_of(chain: AuditChain) -> ChainHead:
     """Return where the chain ends."""
-    return Head(chain.number, chain.digest) if chain.number else BEGIN
+    return ChainHead(chain.number, chain.digest) if chain.number else BEGIN
 
 
-def anchor_of(chain: AuditChain) -> Head:
+def anchor_of(chain: AuditChain) -> ChainHead:
     """Return the place after which the chain begins: of the last row that was deleted because of its age."""
-    return Head(chain.anchor_number, chain.anchor_digest) if chain.anchor_number else BEGIN
+    return ChainHead(chain.anchor_number, chain.anchor_digest) if chain.anchor_number else BEGIN
 
 
 def _has_older() -> bool:
@@ -124,7 +124,7 @@ def _append(chain: AuditChain, events: Iterable[AuditEvent], now: datetime) -> N
     head, seals, keys = head_of(chain), [], keyring()
     for event in events:
         number = head.number + 1
-        head = Head(number, digest(head.digest, number, content_of(event)))
+        head = ChainHead(number, digest(head.digest, number, content_of(event)))
         mac = keys.sign(SEAL, head.digest.encode())
         seals.append(AuditSeal(number=number, event=event, digest=head.digest, mac=mac, at=now))
     AuditSeal.objects.bulk_create(seals)
@@ -147,7 +147,7 @@ def forget(before: datetime, batch: int) -> int:
         old = list(takewhile(lambda each: times.get(each.event_id, each.at) < before, seals))
         if not old:
             return 0
-        anchor = Head(old[-1].number, old[-1].digest)
+        anchor = ChainHead(old[-1].number, old[-1].digest)
         AuditEvent.objects.filter(pk__in=[each.event_id for each in old]).delete()
         AuditSeal.objects.filter(number__gt=chain.anchor_number, number__lte=anchor.number).delete()
         chain.anchor_number, chain.anchor_digest = anchor.number, anchor.digest

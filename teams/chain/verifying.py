@@ -7,12 +7,12 @@ from chamber.words import count
 from teams.chain.checking import check, present, strangers
 from teams.chain.duty import standing
 from teams.chain.faults import Kind, known_breaks
-from teams.chain.rows import Head
+from teams.chain.rows import ChainHead
 from teams.chain.sealing import anchor_of
 from teams.models import AuditSeal
 
 
-def verified(known: Head | None = None, *, tell: Callable[[int], None] | None = None) -> dict[str, Any]:
+def verified(known: ChainHead | None = None, *, tell: Callable[[int], None] | None = None) -> dict[str, Any]:
     """Return what a check of every row finds, as `chamber audit verify` tells it; `known` is a head from elsewhere."""
     begin = anchor_of(present())
     found = check(tell=(lambda head: tell(head.number)) if tell else None)
@@ -31,7 +31,7 @@ def verified(known: Head | None = None, *, tell: Callable[[int], None] | None = 
     }
 
 
-def _known_fault(known: Head, begin: Head) -> str:
+def _known_fault(known: ChainHead, begin: ChainHead) -> str:
     """Return what is wrong where a head that was known before is not in the chain any more."""
     if known.number < begin.number:
         return ""  # deleted because of its age
@@ -45,12 +45,12 @@ def _known_fault(known: Head, begin: Head) -> str:
     return ""
 
 
-def _sealed(number: int) -> Head | None:
+def _sealed(number: int) -> ChainHead | None:
     seal = AuditSeal.objects.filter(number=number).first()
-    return Head(seal.number, seal.digest) if seal else None
+    return ChainHead(seal.number, seal.digest) if seal else None
 
 
-def _notes(begin: Head) -> list[str]:
+def _notes(begin: ChainHead) -> list[str]:
     found, notes = standing(), []
     if begin.number:
         notes.append(f"The rows 1 to {begin.number:,} were deleted because of their age.")

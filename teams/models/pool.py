@@ -15,7 +15,7 @@ from teams.models.team import Team
 from teams.querysets import PoolQuerySet
 
 
-class Queueing(StrEnum):
+class QueueingPolicy(StrEnum):
     """What happens behind the first workload that finds no place."""
 
     STRICT_FIFO = "strict-fifo"
@@ -23,7 +23,7 @@ class Queueing(StrEnum):
     BACKFILL = "backfill"
 
 
-class ElasticPreemption(StrEnum):
+class ElasticPreemptionPolicy(StrEnum):
     """Which elastic workloads may preempt elastic workloads."""
 
     PRIORITY = "priority"
@@ -31,21 +31,21 @@ class ElasticPreemption(StrEnum):
     NEVER = "never"
 
 
-class Placement(StrEnum):
+class PlacementPolicy(StrEnum):
     """How nodes are filled."""
 
     BINPACK = "binpack"
     SPREAD = "spread"
 
 
-class Fairness(StrEnum):
+class FairnessPolicy(StrEnum):
     """What makes one team come before another at equal priority."""
 
     ENTITLEMENT = "entitlement"
     USAGE = "usage"
 
 
-class Sharing(StrEnum):
+class SharingPolicy(StrEnum):
     """Whether pods may ask for a part of a device."""
 
     FRACTIONS = "fractions"
@@ -61,15 +61,15 @@ class PoolPolicy(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    queueing: Queueing = Queueing.BACKFILL
-    elastic_preemption: ElasticPreemption = ElasticPreemption.PRIORITY
-    placement: Placement = Placement.BINPACK
-    fairness: Fairness = Fairness.ENTITLEMENT
+    queueing: QueueingPolicy = QueueingPolicy.BACKFILL
+    elastic_preemption: ElasticPreemptionPolicy = ElasticPreemptionPolicy.PRIORITY
+    placement: PlacementPolicy = PlacementPolicy.BINPACK
+    fairness: FairnessPolicy = FairnessPolicy.ENTITLEMENT
     usage_half_life_seconds: int = Field(default=7 * 86400, ge=60, le=10 * 365 * 86400)
     min_runtime_seconds: int = Field(default=0, ge=0, le=10 * 365 * 86400)
     max_preemptions: int | None = Field(default=None, ge=0, le=1000)
     default_time_limit_seconds: int | None = Field(default=None, ge=1, le=10 * 365 * 86400)
-    sharing: Sharing = Sharing.FRACTIONS
+    sharing: SharingPolicy = SharingPolicy.FRACTIONS
     cpu_per_gpu: float | None = Field(default=None, ge=0, le=1000, allow_inf_nan=False)
     memory_mib_per_gpu: int | None = Field(default=None, ge=0, le=16 * 1024 * 1024)
 

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chamber.rest import encode_cursor
-from chamber.standing import Standing
+from chamber.standing import StreamStanding
 from teams import trail
 from teams.actors import Actor, Via
 from teams.audit import record
@@ -228,7 +228,7 @@ def test_the_api_exports_the_same(acted: Acme, api: Api) -> None:
 async def test_a_server_of_sockets_sends_it_piece_by_piece_too() -> None:
     request = ASGIRequest({"type": "http", "method": "GET", "path": PAGE, "headers": []}, io.BytesIO())
     reader = await sync_to_async(lambda: member(make_org("Acme"), Role.ORG_ADMIN, "olga"))()
-    answer = sent(request, AuditEvent.objects.all(), Standing(reader.pk))
+    answer = sent(request, AuditEvent.objects.all(), StreamStanding(reader.pk))
     assert answer.is_async  # type: ignore[attr-defined]
     pieces = [piece async for piece in answer]  # type: ignore[attr-defined]
     assert b"".join(pieces).startswith(b"at,actor,on_behalf_of,via,action")
@@ -246,7 +246,9 @@ def test_an_export_under_way_ends_with_what_let_its_reader_read(
     other = bind(reader, vision, Role.ADMIN)
     for team in (nlp, vision, nlp, vision):
         record(by=Actor.system("test"), action="team.changed", target=team, team=team)
-    answer = sent(RequestFactory().get(PAGE), AuditEvent.objects.visible_to(reader), Standing(reader.pk))
+    answer = sent(
+        RequestFactory().get(PAGE), AuditEvent.objects.visible_to(reader), StreamStanding(reader.pk)
+    )
     pieces = iter(answer)
     assert [next(pieces).count(b"team.changed") for _ in range(3)] == [0, 1, 1]
     if loss == "account":

@@ -14,7 +14,7 @@ from teams import audit, retention
 from teams.actors import Actor
 from teams.chain import checking, duty, sealing
 from teams.chain.events import content_of, keyring
-from teams.chain.rows import Head, canonical, digest
+from teams.chain.rows import ChainHead, canonical, digest
 from teams.chain.verifying import verified
 from teams.models import AuditChain, AuditCheck, AuditEvent, AuditSeal, AuditUnsealed
 from teams.tests.chains import acts, unguarded
@@ -83,9 +83,9 @@ def test_a_row_that_was_changed_with_its_seal_and_all_after_it_is_named(acme: Ac
     rows = acts(acme.nlp, 3)
     with unguarded():
         AuditEvent.objects.filter(pk=rows[1].pk).update(actor="nobody")
-        head = Head(1, AuditSeal.objects.get(number=1).digest)
+        head = ChainHead(1, AuditSeal.objects.get(number=1).digest)
         for seal in AuditSeal.objects.filter(number__gt=1).select_related("event"):
-            head = Head(seal.number, digest(head.digest, seal.number, content_of(seal.event)))
+            head = ChainHead(seal.number, digest(head.digest, seal.number, content_of(seal.event)))
             AuditSeal.objects.filter(pk=seal.pk).update(digest=head.digest)
         AuditChain.objects.update(digest=head.digest)
     assert fault() == (
@@ -107,7 +107,7 @@ def test_rows_that_are_missing_at_the_end_are_named_also_where_the_head_was_set_
     rows = acts(acme.nlp, 4)
     known = sealing.head_of(checking.present())
     assert not verified(known)["fault"]
-    assert "written anew" in verified(Head(4, "0" * 64))["fault"]
+    assert "written anew" in verified(ChainHead(4, "0" * 64))["fault"]
     duty.look(timezone.now())
     with unguarded():
         AuditEvent.objects.filter(pk__in=[rows[2].pk, rows[3].pk]).delete()

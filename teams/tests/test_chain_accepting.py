@@ -14,7 +14,7 @@ from teams.actors import Actor, Via
 from teams.chain import checking, duty, faults, sealing
 from teams.chain.accepting import accept, first_fault
 from teams.chain.events import content_of, keyring
-from teams.chain.rows import Head, digest
+from teams.chain.rows import ChainHead, digest
 from teams.chain.verifying import verified
 from teams.models import AuditChain, AuditCheck, AuditEvent, AuditSeal, AuditUnsealed
 from teams.tests.chains import acts, unguarded
@@ -292,7 +292,7 @@ def test_a_check_that_began_before_an_acceptance_does_not_undo_it(
     change(rows[1], "nobody")
     duty.look(timezone.now())
 
-    def accepted_meanwhile(start: Head | None, *, for_seconds: float) -> checking.Checked:
+    def accepted_meanwhile(start: ChainHead | None, *, for_seconds: float) -> checking.Checked:
         found = checking.check(start, for_seconds=for_seconds)
         accepted()
         return found

@@ -13,8 +13,8 @@ from teams.audit import record
 from teams.chain import export, sealing
 from teams.chain.checking import present
 from teams.chain.events import keyring
-from teams.chain.files import Found, NoTrail, verify
-from teams.chain.rows import Head, Keyring, canonical, digest
+from teams.chain.files import FileProof, NoTrail, verify
+from teams.chain.rows import ChainHead, Keyring, canonical, digest
 from teams.models import AuditSeal
 from teams.tests.chains import acts
 from teams.tests.conftest import Acme, Api
@@ -39,7 +39,7 @@ def lines_of(acme: Acme, api: Api, query: str = "") -> Lines:
     return [json.loads(line) for line in answer.getvalue().decode().splitlines()]
 
 
-def found(lines: Lines, **more: Any) -> Found:
+def found(lines: Lines, **more: Any) -> FileProof:
     return verify([json.dumps(line) + "\n" for line in lines], **more)
 
 
@@ -47,7 +47,7 @@ def test_all_of_it_holds_and_its_head_is_that_of_the_server(exported: Lines) -> 
     result = found(exported, keyring=keyring())
     assert (result.fault, result.rows, result.first, result.stretches, result.signed) == ("", 5, 1, 1, 5)
     assert result.last == sealing.head_of(present())
-    assert not found(exported, known=Head(3, exported[3]["digest"])).fault
+    assert not found(exported, known=ChainHead(3, exported[3]["digest"])).fault
 
 
 def test_the_present_and_former_keys_prove_signatures_and_others_are_told(exported: Lines) -> None:
@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_named(exported: Lines, act: Callable[[Lines], None
 
 
 def test_a_chain_that_was_written_anew_is_told_by_the_key_or_a_known_head(exported: Lines) -> None:
-    known, previous = Head(5, exported[5]["digest"]), exported[2]["previous"]
+    known, previous = ChainHead(5, exported[5]["digest"]), exported[2]["previous"]
     changed(exported)
     for line in exported[2:6]:
         line["previous"], line["digest"] = (
@@ -119,7 +119,7 @@ def test_a_chain_that_was_written_anew_is_told_by_the_key_or_a_known_head(export
     assert found(exported, known=known).fault == (
         "Row 5 has another digest than the one that was known: the chain was written anew."
     )
-    assert found(exported, known=Head(6, "0" * 64)).fault == (
+    assert found(exported, known=ChainHead(6, "0" * 64)).fault == (
         "Row 6 is missing: the chain ended at row 5 when it was exported."
     )
 

@@ -5,7 +5,7 @@ import pytest
 from chamber import live
 from chamber.errors import NotAllowed, Refusal, StaleVersion
 from teams.actions import PoolChanges, create_pool, edit_pool
-from teams.models import AuditEvent, Pool, Queueing, Role
+from teams.models import AuditEvent, Pool, QueueingPolicy, Role
 from teams.tests.conftest import Acme
 from teams.tests.factories import actor, bind, make_pool, make_user
 
@@ -26,7 +26,7 @@ def test_changes_of_the_policy_are_typed_audited_and_announced(
     known = live.versions("pools", "queue:main")
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         pool = edit_pool(by=actor(acme.org_admin), pool=acme.pool, version=1, changes=changes)
-    assert (pool.rules.queueing, pool.rules.max_preemptions) == (Queueing.STRICT_FIFO, 3)
+    assert (pool.rules.queueing, pool.rules.max_preemptions) == (QueueingPolicy.STRICT_FIFO, 3)
     event = AuditEvent.objects.get()
     assert event.before == {"policy.queueing": "backfill", "policy.max_preemptions": None}
     assert live.flush(60)

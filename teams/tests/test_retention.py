@@ -82,16 +82,16 @@ def test_old_events_go_in_batches(acme: Acme, monkeypatch: pytest.MonkeyPatch) -
 
 def test_each_kind_may_be_kept_for_a_time_of_its_own(settings: Settings) -> None:
     settings.CHAMBER_KEEP_DAYS = 100
-    assert {kind: retention.kept(kind).days for kind in retention.Kind} == {
-        retention.Kind.WORKLOADS: 100,
-        retention.Kind.AUDIT: 100,
-        retention.Kind.LOGS: 100,
-        retention.Kind.SAMPLES: 100,
-        retention.Kind.CYCLES: 7,
+    assert {kind: retention.kept(kind).days for kind in retention.RetentionKind} == {
+        retention.RetentionKind.WORKLOADS: 100,
+        retention.RetentionKind.AUDIT: 100,
+        retention.RetentionKind.LOGS: 100,
+        retention.RetentionKind.SAMPLES: 100,
+        retention.RetentionKind.CYCLES: 7,
     }
     settings.CHAMBER_KEEP_AUDIT_DAYS, settings.CHAMBER_KEEP_LOG_DAYS = 2000, 400
-    assert retention.kept(retention.Kind.AUDIT).days == 2000
-    assert retention.kept(retention.Kind.LOGS).days == 100, "logs go with their workload"
+    assert retention.kept(retention.RetentionKind.AUDIT).days == 2000
+    assert retention.kept(retention.RetentionKind.LOGS).days == 100, "logs go with their workload"
 
 
 def test_an_audit_trail_that_is_kept_longer_outlives_the_workloads(acme: Acme, settings: Settings) -> None:
@@ -100,7 +100,7 @@ def test_an_audit_trail_that_is_kept_longer_outlives_the_workloads(acme: Acme, s
     now = timezone.now()
     horizon = retention.move_horizon(now)
     assert horizon == now - 30 * DAY
-    retention.forget_audit(retention.before(retention.Kind.AUDIT, horizon, now))
+    retention.forget_audit(retention.before(retention.RetentionKind.AUDIT, horizon, now))
     left = set(AuditEvent.objects.values_list("pk", flat=True))
     assert kept.pk in left
     assert old.pk not in left
@@ -113,4 +113,4 @@ def test_nothing_goes_after_the_horizon_where_a_kind_s_days_were_made_fewer_and_
     settings.CHAMBER_KEEP_DAYS = 365
     horizon = retention.move_horizon(now)
     settings.CHAMBER_KEEP_DAYS = 30
-    assert retention.before(retention.Kind.WORKLOADS, horizon, now) == now - 365 * DAY
+    assert retention.before(retention.RetentionKind.WORKLOADS, horizon, now) == now - 365 * DAY

@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 
 from chamber.ids import new_id
 from teams.models import Share, Team
-from teams.picture import Picture
+from teams.picture import TreePicture
 from teams.tests.conftest import Acme
 from teams.tests.factories import make_org, make_pool
-from teams.tree import Entitled, Entitlements, Node, Quota, Tree, moved
+from teams.tree import Entitled, Entitlements, Quota, TeamTree, TreeNode, moved
 
 ROOT, A, B, A1, A2 = (uuid.UUID(int=number) for number in range(5))
 
 
 def _node(
     team: uuid.UUID, parent: uuid.UUID | None, *, burst: int | None = None, most: int | None = None
-) -> Node:
-    return Node(team, parent, f"t{team.int}", burst, most)
+) -> TreeNode:
+    return TreeNode(team, parent, f"t{team.int}", burst, most)
 
 
-def _tree(**limits: dict[str, int]) -> list[Node]:
+def _tree(**limits: dict[str, int]) -> list[TreeNode]:
     """Return root ── a ── (a1, a2); root ── b."""
     places = {"root": (ROOT, None), "a": (A, ROOT), "a1": (A1, A), "a2": (A2, A), "b": (B, ROOT)}
     return [_node(team, parent, **limits.get(name, {})) for name, (team, parent) in places.items()]
@@ -35,7 +35,7 @@ def _quotas(**gpus: int) -> dict[uuid.UUID, Quota]:
     return {names[name]: Quota(number * 1000) for name, number in gpus.items()}
 
 
-def _entitled(nodes: list[Node], quotas: dict[uuid.UUID, Quota]) -> Entitlements:
+def _entitled(nodes: list[TreeNode], quotas: dict[uuid.UUID, Quota]) -> Entitlements:
     return Entitlements({node.id: node for node in nodes}, quotas)
 
 
@@ -93,17 +93,21 @@ def test_a_move_is_tried_on_values_parents_first() -> None:
 
 
 def test_siblings_come_by_name_below_their_parent(acme: Acme) -> None:
-    assert [team.name for team in Tree.load()] == ["Acme", "Production", "Research", "NLP", "Vision"]
-    assert [team.name for team in Tree.load().under([acme.research.path])] == ["Research", "NLP", "Vision"]
-    assert Tree.load().ancestors(acme.nlp.pk) == [acme.research.pk, acme.root.pk]
+    assert [team.name for team in TeamTree.load()] == ["Acme", "Production", "Research", "NLP", "Vision"]
+    assert [team.name for team in TeamTree.load().under([acme.research.path])] == [
+        "Research",
+        "NLP",
+        "Vision",
+    ]
+    assert TeamTree.load().ancestors(acme.nlp.pk) == [acme.research.pk, acme.root.pk]
 
 
 def test_archived_teams_count_for_nothing(acme: Acme) -> None:
     Team.objects.filter(pk=acme.vision.pk).update(archived_at=timezone.now())
     Share.objects.filter(team=acme.research).update(reservation_milli=0)
-    found: Entitled = Picture.load().entitled[acme.pool.pk][acme.research.pk]
+    found: Entitled = TreePicture.load().entitled[acme.pool.pk][acme.research.pk]
     assert found.guarantee_milli == 20_000
-    assert len(Tree.load(archived=True)) == len(Tree.load()) + 1
+    assert len(TeamTree.load(archived=True)) == len(TeamTree.load()) + 1
 
 
 def make_large_tree(teams: int) -> Team:
@@ -133,7 +137,7 @@ def test_two_thousand_teams_are_read_by_three_queries_and_soon(
     root = make_large_tree(2000)
     began = time.process_time()
     with django_assert_num_queries(3):  # type: ignore[operator]
-        picture = Picture.load()
+        picture = TreePicture.load()
         found = picture.entitled
     took = time.process_time() - began
     [teams] = found.values()

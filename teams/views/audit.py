@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from chamber import limits
 from chamber.errors import NotAllowed, Refusal
 from chamber.http import page
-from chamber.standing import Allowed, Standing
+from chamber.standing import Allowed, StreamStanding
 from teams import trail
 from teams.actors import Via
 from teams.chain import duty
@@ -22,7 +22,7 @@ from teams.chain.export import SealedExport
 from teams.models import AuditEvent, Team
 from teams.permissions import Permission, may_anywhere, paths_where
 from teams.querysets import AuditEventQuerySet
-from teams.trail import Export, Filters
+from teams.trail import Export, TrailFilters
 from teams.views.requests import person
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     """Show a page of the trail, newest first, as the address filters it; 422 with a sentence where that cannot be."""
     user = person(request)
     require_reader(user)
-    filters = Filters.read(request.GET)
+    filters = TrailFilters.read(request.GET)
     wrong: Refusal | None = None
     try:
         rows = filters.apply(AuditEvent.objects.visible_to(user), user)
@@ -73,15 +73,15 @@ def export(request: HttpRequest) -> HttpResponseBase:
     """Send all that the address asks for, as CSV; with `form=jsonl` as lines of JSON with their seals."""
     user = person(request)
     require_reader(user)
-    filters = Filters.read(request.GET)
+    filters = TrailFilters.read(request.GET)
     rows = filters.apply(AuditEvent.objects.visible_to(user), user)
     limits.require_stream(user)
     if request.GET.get("form") != "jsonl":
-        return sent(request, rows, Standing.of(request))
-    return sent(request, rows, Standing.of(request), sealed_by=chosen_by(filters, user))
+        return sent(request, rows, StreamStanding.of(request))
+    return sent(request, rows, StreamStanding.of(request), sealed_by=chosen_by(filters, user))
 
 
-def chosen_by(filters: Filters, user: "User") -> dict[str, str]:
+def chosen_by(filters: TrailFilters, user: "User") -> dict[str, str]:
     """Return by what rows are chosen: the filters, and the teams where the reader's role does not reach all."""
     paths = paths_where(user, Permission.VIEW_AUDIT)
     if Team.objects.filter(depth=0, path__in=paths).exists():
@@ -100,7 +100,7 @@ def require_reader(user: "User") -> None:
 def sent(
     request: HttpRequest,
     rows: AuditEventQuerySet,
-    standing: Standing,
+    standing: StreamStanding,
     *,
     sealed_by: dict[str, str] | None = None,
 ) -> HttpResponseBase:
@@ -127,7 +127,7 @@ def sent(
 def written_while_sent(
     request: HttpRequest,
     written: Written,
-    standing: Standing,
+    standing: StreamStanding,
     sees: Callable[["User"], bool],
     *,
     name: str,

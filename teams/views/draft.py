@@ -10,16 +10,16 @@ from chamber.http import page
 from teams import actions
 from teams.forms import RowForm, show_refusal
 from teams.models import Pool
-from teams.rows import Row, table
-from teams.views.requests import Place, actor, person
+from teams.rows import TreeRow, table
+from teams.views.requests import TreePlace, actor, person
 
-Entry = tuple[Row, RowForm]
+Entry = tuple[TreeRow, RowForm]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit_all(request: HttpRequest) -> HttpResponse:
     """Edit every row that the user may, and save all or nothing."""
-    place = Place.of(request)
+    place = TreePlace.of(request)
     entries = entries_of(request, place)
     problems: list[str] = []
     if request.method == "POST" and all(form.is_valid() for _, form in entries):
@@ -32,7 +32,7 @@ def edit_all(request: HttpRequest) -> HttpResponse:
     return page(request, "teams/edit_all.html", context, status=422 if problems or wrong else 200)
 
 
-def entries_of(request: HttpRequest, place: Place) -> list[Entry]:
+def entries_of(request: HttpRequest, place: TreePlace) -> list[Entry]:
     """Return the rows that the user may edit, each with its form, filled with what was posted."""
     rows = table(person(request), place.sharing, under=place.under).editable
     if not rows:

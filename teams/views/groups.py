@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from chamber.errors import Refusal
 from chamber.http import page
 from teams import actions
-from teams.forms import GroupForm, PersonForm, show_refusal
+from teams.forms import GroupForm, GroupMemberForm, show_refusal
 from teams.groups import group_for, groups_for, person_in
 from teams.models import ProviderGroup
 from teams.permissions import Permission, may_anywhere
@@ -41,7 +41,7 @@ def groups(request: HttpRequest) -> HttpResponse:
 def group(request: HttpRequest, group_id: int) -> HttpResponse:
     """Show a group with its roles and people; a POST puts somebody into it."""
     shown = group_for(person(request), group_id)
-    form = PersonForm(request.POST if request.method == "POST" else None)
+    form = GroupMemberForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         try:
             user = actions.add_to_group(by=actor(request), group=shown.group, who=form.cleaned_data["who"])

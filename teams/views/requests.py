@@ -10,7 +10,7 @@ from django.urls import reverse
 from chamber.errors import NotVisible, one_of
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
-from teams.tree import Node, Tree
+from teams.tree import TeamTree, TreeNode
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -37,7 +37,7 @@ def pool_for(request: HttpRequest, slug: str | None) -> Pool | None:
     return one_of(pools, "pool", slug=slug) if slug else pools.first()
 
 
-def choices_below(paths: list[str], tree: Tree) -> list[tuple[Node, str]]:
+def choices_below(paths: list[str], tree: TeamTree) -> list[tuple[TreeNode, str]]:
     """Return the teams below `paths` in the order of the tree, each with its name indented by depth."""
     below = tree.under(paths)
     top = min((node.depth for node in below), default=0)
@@ -46,11 +46,11 @@ def choices_below(paths: list[str], tree: Tree) -> list[tuple[Node, str]]:
 
 def team_choices(paths: list[str]) -> list[tuple[str, str]]:
     """Return the active teams below `paths` as choices by slug."""
-    return [(node.slug, name) for node, name in choices_below(paths, Tree.load())]
+    return [(node.slug, name) for node, name in choices_below(paths, TeamTree.load())]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TreePlace:
     """Which page of the tree a row stands on: the pool it shows, and the team it begins with if any."""
 
     pool: Pool | None

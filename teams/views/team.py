@@ -16,10 +16,10 @@ from teams.forms import IdentityForm, MemberForm, MoveForm, RulesForm, show_refu
 from teams.members import members_of
 from teams.models import AuditEvent, Team, TeamPolicy, TeamRules
 from teams.permissions import Permission, grantable, may, paths_where, require, roles_on
-from teams.picture import Picture
+from teams.picture import TreePicture
 from teams.rows import Powers
 from teams.rules import effective_by, limits_for, policies_of
-from teams.tree import Tree
+from teams.tree import TeamTree
 from teams.views.requests import actor, choices_below, person, team_for
 
 RECENT = 12
@@ -39,7 +39,7 @@ def render_team(
     user = person(request)
     powers, may_audit = Powers.of(user), may(user, Permission.VIEW_AUDIT, team)
     may_manage = powers.may_manage(team) and not team.is_archived
-    policies, picture = policies_of(team), Picture.load()
+    policies, picture = policies_of(team), TreePicture.load()
     rules = effective_by(team, policies)
     trail = AuditEvent.objects.visible_to(user).about(team) if may_audit else AuditEvent.objects.none()
     above = Team.objects.visible_to(user).filter(pk__in=team.ancestor_ids()[:-1]).order_by("depth")
@@ -59,7 +59,7 @@ def render_team(
         "may_edit": (powers.may_limit(team) or powers.may_split(team)) and not team.is_archived,
         "may_delete": powers.may_limit(team) and bool(team.parent_id),
         "may_restore": powers.may_limit(team) and team.is_archived,
-        **_forms(request, team, policies.get(team.pk), Tree(picture.nodes), may_manage=may_manage),
+        **_forms(request, team, policies.get(team.pk), TeamTree(picture.nodes), may_manage=may_manage),
         **forms,
     }
     wrong = any(form.errors for form in forms.values())
@@ -74,7 +74,7 @@ def render_team(
 
 
 def _forms(
-    request: HttpRequest, team: Team, policy: TeamPolicy | None, tree: Tree, *, may_manage: bool
+    request: HttpRequest, team: Team, policy: TeamPolicy | None, tree: TeamTree, *, may_manage: bool
 ) -> dict[str, Any]:
     """Return the empty forms of what the user may do here; None for what they may not."""
     user = person(request)
@@ -93,7 +93,7 @@ def _rules_form(team: Team, policy: TeamPolicy | None, data: Any = None) -> Rule
     return RulesForm(data, rules=rules, version=version, is_root=team.parent_id is None)
 
 
-def _shares(team: Team, picture: Picture, ancestors: Mapping[UUID, Team]) -> list[dict[str, Any]]:
+def _shares(team: Team, picture: TreePicture, ancestors: Mapping[UUID, Team]) -> list[dict[str, Any]]:
     """Return what the team may have of each pool; of the teams above, those in `ancestors` are named."""
     rows = []
     for pool in picture.pools.values():
@@ -125,7 +125,7 @@ def _services(team: Team, *, sees: bool) -> Any:
     return team.service_accounts.select_related("user").order_by("name") if sees else None
 
 
-def _new_parents(request: HttpRequest, team: Team, tree: Tree) -> list[tuple[str, str]]:
+def _new_parents(request: HttpRequest, team: Team, tree: TeamTree) -> list[tuple[str, str]]:
     """Return where the team may go: not below itself, nor where it is."""
     paths = paths_where(person(request), Permission.MANAGE_TEAM)
     return [
@@ -162,7 +162,7 @@ def move(request: HttpRequest, slug: str) -> HttpResponse:
     """Put the team below another."""
     team = team_for(request, slug)
     require(actor(request), Permission.MANAGE_TEAM, team)
-    form = MoveForm(request.POST, team=team, parents=_new_parents(request, team, Tree.load()))
+    form = MoveForm(request.POST, team=team, parents=_new_parents(request, team, TeamTree.load()))
     if form.is_valid():
         parent = team_for(request, form.cleaned_data["parent"])
         version = form.cleaned_data["version"]

@@ -12,9 +12,9 @@ from teams.capacity import capacity_milli, oversubscribed
 from teams.forms import OrganisationForm, RowForm, TeamForm, show_refusal
 from teams.models import Pool, Team
 from teams.permissions import Permission, may_anywhere, paths_where
-from teams.picture import Picture
-from teams.rows import Row, row, table
-from teams.views.requests import Place, actor, person, team_choices, team_for
+from teams.picture import TreePicture
+from teams.rows import TreeRow, row, table
+from teams.views.requests import TreePlace, actor, person, team_choices, team_for
 
 SAVED = "teams-saved"
 """The event on which the page asks for its figures again."""
@@ -25,7 +25,7 @@ def tree(request: HttpRequest) -> HttpResponse:
     """Show the teams with what each may have of a pool; without an organisation, how to set one up."""
     watched = Watched.now("teams", "pools")
     try:
-        place = Place.of(request)
+        place = TreePlace.of(request)
     except NotVisible:
         if Team.objects.exists():
             raise
@@ -50,14 +50,14 @@ def tree(request: HttpRequest) -> HttpResponse:
 def figures(request: HttpRequest) -> HttpResponse:
     """Answer the part of the tree's page that loads who holds how much, anew each time it is fetched."""
     watched = Watched.now("teams", "overview")
-    context = {"place": Place.of(request), "figures": watched}
+    context = {"place": TreePlace.of(request), "figures": watched}
     return page(request, "teams/_figures.html", context, watched=watched)
 
 
 @require_safe
 def show_row(request: HttpRequest, slug: str) -> HttpResponse:
     """Answer one row of the tree, as before its editing."""
-    place = Place.of(request)
+    place = TreePlace.of(request)
     if not wants_fragment(request):
         return redirect(place.url)
     context = {"row": _row(request, place, slug), "place": place, "focus": True}
@@ -67,7 +67,7 @@ def show_row(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit_row(request: HttpRequest, slug: str) -> HttpResponse:
     """Edit a team's limits and its share of a pool, in its row or on a page of its own."""
-    place = Place.of(request)
+    place = TreePlace.of(request)
     found, form = row_form(request, place, slug)
     if form.is_bound and form.is_valid() and _save(request, found.team, place.sharing, form):
         return _saved(request, place, slug)
@@ -76,7 +76,7 @@ def edit_row(request: HttpRequest, slug: str) -> HttpResponse:
     return page(request, "teams/edit.html", context, fragment="teams/_row_edit.html", status=status)
 
 
-def row_form(request: HttpRequest, place: Place, slug: str) -> tuple[Row, RowForm]:
+def row_form(request: HttpRequest, place: TreePlace, slug: str) -> tuple[TreeRow, RowForm]:
     """Return a team's row and the form of what its reader may change of it, filled with what was posted.
 
     Raises `NotVisible` where there is no pool yet.
@@ -88,7 +88,7 @@ def row_form(request: HttpRequest, place: Place, slug: str) -> tuple[Row, RowFor
     return found, RowForm(data, team=found.team, quota=found.quota, limits=found.may_limit)
 
 
-def _saved(request: HttpRequest, place: Place, slug: str) -> HttpResponse:
+def _saved(request: HttpRequest, place: TreePlace, slug: str) -> HttpResponse:
     found = _row(request, place, slug)
     if not wants_fragment(request):
         messages.success(request, f"{found.team.name} is saved; the next plan works by it.")
@@ -144,14 +144,14 @@ def _set_up(request: HttpRequest) -> HttpResponse:
     return page(request, "teams/set_up.html", context, status=422 if form.errors else 200)
 
 
-def _warning(request: HttpRequest, pool: Pool | None, picture: Picture) -> str | None:
+def _warning(request: HttpRequest, pool: Pool | None, picture: TreePicture) -> str | None:
     """Return what is promised of the pool beyond what it has, for those who can do something about it."""
     if pool is None or not may_anywhere(person(request), Permission.MANAGE_TEAM):
         return None
     return oversubscribed(picture, capacity_milli([pool])).get(pool.pk)
 
 
-def _row(request: HttpRequest, place: Place, slug: str) -> Row:
+def _row(request: HttpRequest, place: TreePlace, slug: str) -> TreeRow:
     team = team_for(request, slug)
     found = row(person(request), team, place.pool, under=place.under)
     if found is None:

@@ -10,8 +10,8 @@ from workloads.lifecycle.acts import cancel_many, requeue_many
 from workloads.lifecycle.displaced import Displacement, displace_many, lost
 from workloads.lifecycle.failures import Ended, backoff, finish_many, refuse_many
 from workloads.lifecycle.plan import (
-    Admission,
-    Opened,
+    OpenedAttempt,
+    PlannedStart,
     PreemptionOrder,
     WaitingFailure,
     admit_many,
@@ -27,11 +27,11 @@ from workloads.lifecycle.reports import finished, pods_created, pods_running, re
 from workloads.lifecycle.status import IllegalChange, Row, lock, lock_waiting
 
 __all__ = [
-    "Admission",
     "Displacement",
     "Ended",
     "IllegalChange",
-    "Opened",
+    "OpenedAttempt",
+    "PlannedStart",
     "PreemptionOrder",
     "Progress",
     "Row",

@@ -13,7 +13,7 @@ from workloads.models import EndReason, Status
 
 
 def cancel_many(
-    ids: Iterable[UUID], *, by: Actor, at: datetime, why: reasons.EndReason | None = None
+    ids: Iterable[UUID], *, by: Actor, at: datetime, why: reasons.WorkloadEnd | None = None
 ) -> set[UUID]:
     """Make open workloads Cancelled and have their pods stopped; return the ids of those that were open.
 
@@ -22,7 +22,7 @@ def cancel_many(
     rows = [row for row in lock(ids).values() if row.is_open]
     journal = Journal(by=by, at=at, rows=rows)
     admitted = [row for row in rows if row.attempt_id]
-    ended = why or reasons.EndReason("cancelled", f"Cancelled by {by.name}.", kind="ended", by=by.name)
+    ended = why or reasons.WorkloadEnd("cancelled", f"Cancelled by {by.name}.", kind="ended", by=by.name)
     reason = ended.as_json()
     attempts = end_attempts(
         admitted, EndReason.CANCELLED, {row.attempt_id: reason for row in admitted}, at=journal.at

@@ -117,7 +117,7 @@ def _fail(pairs: Sequence[Pair], before: Mapping[UUID, Sequence[str]], journal: 
     for row, attempt in pairs:
         causes = [*before.get(row.pk, ()), attempt.end_detail["message"]]
         message = f"It was displaced {len(causes)} times in a row within a day: {_listed(causes)}"
-        reason = reasons.EndReason(TOO_OFTEN, message)
+        reason = reasons.WorkloadEnd(TOO_OFTEN, message)
         row.reason_code, row.reason = reason.code, reason.as_json()
         data = {"code": reason.code, "causes": causes}
         journal.add_change(row, message, number=attempt.number, data=data)

@@ -51,7 +51,7 @@ def finish_many(ended: Sequence[Ended], *, by: Actor, at: datetime) -> set[UUID]
     journal = Journal(by=by, at=at, rows=[row for row, _ in pairs])
     change_status([row for row, _ in pairs], Status.FAILED, at=journal.at, failures=F("failures") + 1)
     again: list[Workload] = []
-    reason_of: dict[UUID, reasons.EndReason] = {}
+    reason_of: dict[UUID, reasons.WorkloadEnd] = {}
     for row, attempt in pairs:
         one = told[attempt.pk]
         reason = reason_of[row.pk] = reasons.of_failure(one.exit_code, one.reason_code, one.message)
@@ -79,7 +79,7 @@ def finish_many(ended: Sequence[Ended], *, by: Actor, at: datetime) -> set[UUID]
 
 
 def refuse_many(
-    refusals: Mapping[UUID, reasons.EndReason],
+    refusals: Mapping[UUID, reasons.WorkloadEnd],
     *,
     by: Actor,
     at: datetime,

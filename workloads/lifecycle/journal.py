@@ -30,7 +30,7 @@ class Journal:
         self.at = max([at, *(row.status_since for row in rows)])
         self._by = by
         self._events: list[tuple[Any, ...]] = []
-        self._lines: list[lines.Line] = []
+        self._lines: list[lines.JournalLine] = []
         self._rows: dict[UUID, Row] = {}
         self._added: dict[UUID, int] = {}
 
@@ -85,7 +85,7 @@ class Journal:
             (row.pk, row.last_event, self.at, kind, user, by.name, by.via, number, message, dict(data))
         )
 
-        self._lines.append(lines.Line(row.slug, number, message))
+        self._lines.append(lines.JournalLine(row.slug, number, message))
 
     def write(self, *, ring: bool = False) -> None:
         """Store the events, announce after commit, and ring the scheduler where GPUs were freed or asked
@@ -104,7 +104,7 @@ class Journal:
         self._events, self._lines, self._rows, self._added = [], [], {}, {}
 
 
-class Shown(NamedTuple):
+class ShownOn(NamedTuple):
     """What says on which pages a workload is shown. `pool_choice` holds ids of pools as text."""
 
     pk: UUID
@@ -113,7 +113,7 @@ class Shown(NamedTuple):
     pool_choice: list[str]
 
 
-def announce(rows: Iterable[Row | Shown]) -> None:
+def announce(rows: Iterable[Row | ShownOn]) -> None:
     """After commit, tell the pages that show these workloads."""
     rows = list(rows)
     if not rows:

@@ -16,7 +16,7 @@ MOST_LINES = 20
 """Lines of one act; of more events the rest is one line: the workloads' own events tell them all."""
 
 
-class Line(NamedTuple):
+class JournalLine(NamedTuple):
     """What happened to a workload, by its slug; `attempt` is that one's number."""
 
     workload: str
@@ -24,13 +24,13 @@ class Line(NamedTuple):
     message: str
 
 
-def tell(told: Sequence[Line]) -> None:
+def tell(told: Sequence[JournalLine]) -> None:
     """Log the lines once this transaction is committed; what was bound to the log by then stands on each."""
     if told and logger.isEnabledFor(logging.INFO):
         transaction.on_commit(partial(_write, list(told)))
 
 
-def _write(told: list[Line]) -> None:
+def _write(told: list[JournalLine]) -> None:
     for line in told[:MOST_LINES]:
         with logs.bind(workload=line.workload, attempt="" if line.attempt is None else line.attempt):
             logger.info("%s", line.message)

@@ -16,7 +16,7 @@ from teams.actors import Actor
 from teams.models import Team
 from workloads import dependencies, reasons
 from workloads.lifecycle.displaced import end_displaced
-from workloads.lifecycle.journal import Journal, Shown, announce
+from workloads.lifecycle.journal import Journal, ShownOn, announce
 from workloads.lifecycle.status import Row, change_status, lock
 from workloads.lifecycle.steps import end_attempts, lock_open, stop, to_pending
 from workloads.models import Attempt, EndReason, EventKind, OnPreemption, Phase, Status, Workload
@@ -31,7 +31,7 @@ OPENED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class PlannedStart:
     """One start of a plan. `version` is the workload's when the snapshot was taken, `reason_code` says why it does not
     run at once, if it does not.
     """
@@ -46,7 +46,7 @@ class Admission:
     reason_code: str = ""
 
 
-class Opened(NamedTuple):
+class OpenedAttempt(NamedTuple):
     """An attempt that was opened by an admission."""
 
     pk: UUID
@@ -87,8 +87,8 @@ class WaitingFailure:
 
 
 def admit_many(
-    admissions: Sequence[Admission], *, by: Actor, at: datetime, rows: Mapping[UUID, Row] | None = None
-) -> dict[UUID, Opened]:
+    admissions: Sequence[PlannedStart], *, by: Actor, at: datetime, rows: Mapping[UUID, Row] | None = None
+) -> dict[UUID, OpenedAttempt]:
     """Make Pending workloads Queued, each with a new attempt; return the attempts by workload id.
 
     Left out are those that changed since the snapshot: another version, not Pending any more, held. `rows` are theirs
@@ -127,7 +127,7 @@ def admit_many(
     return attempts
 
 
-def _reason_codes(orders: Iterable[Admission]) -> Case | Value:
+def _reason_codes(orders: Iterable[PlannedStart]) -> Case | Value:
     """Return what is written as the reason of each of these: most have none."""
     by_code: dict[str, list[UUID]] = {}
     for order in orders:
@@ -137,11 +137,11 @@ def _reason_codes(orders: Iterable[Admission]) -> Case | Value:
     return Case(*cases, default=Value("")) if cases else Value("")
 
 
-def _open(orders: Sequence[Admission], at: datetime) -> dict[UUID, Opened]:
+def _open(orders: Sequence[PlannedStart], at: datetime) -> dict[UUID, OpenedAttempt]:
     """Add an attempt for each admission; return them by workload id."""
     numbers = _last_numbers([order.workload_id for order in orders])
     attempts = {
-        order.workload_id: Opened(key, order.workload_id, numbers.get(order.workload_id, 0) + 1)
+        order.workload_id: OpenedAttempt(key, order.workload_id, numbers.get(order.workload_id, 0) + 1)
         for order, key in zip(orders, new_ids(len(orders)), strict=True)
     }
     created_at, nothing = timezone.now(), dict[str, Any]()
@@ -278,7 +278,7 @@ def _return_or_stay(
             else ""
         )
         winner = rows.get(order.by_workload_id) if order.by_workload_id else None
-        reason = reasons.EndReason(
+        reason = reasons.WorkloadEnd(
             code,
             order.message + spent,
             kind="ended",
@@ -337,10 +337,10 @@ def set_reasons(codes: Mapping[UUID, str]) -> None:
     if not codes:
         return
     waiting = Workload.objects.filter(pk__in=codes, status__in=(Status.PENDING, Status.QUEUED)).order_by("pk")
-    by_code: dict[str, list[Shown]] = {}
+    by_code: dict[str, list[ShownOn]] = {}
     free = waiting.select_for_update(skip_locked=True)
-    for code, *columns in free.values_list("reason_code", *Shown._fields):
-        row = Shown(*columns)
+    for code, *columns in free.values_list("reason_code", *ShownOn._fields):
+        row = ShownOn(*columns)
         if code != codes[row.pk]:
             by_code.setdefault(codes[row.pk], []).append(row)
     for code, rows in sorted(by_code.items()):
@@ -364,7 +364,7 @@ def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime)
     change_status([row for _, row in chosen], Status.FAILED, at=journal.at)
     needed = dependencies.failed([row.pk for failure, row in chosen if failure.code == dependencies.FAILED])
     for failure, row in chosen:
-        reason = reasons.EndReason(failure.code, failure.message, next_step=failure.next_step)
+        reason = reasons.WorkloadEnd(failure.code, failure.message, next_step=failure.next_step)
         if row.pk in needed:
             reason = _of_dependencies(row, needed[row.pk])
         row.reason_code, row.reason = failure.code, reason.as_json()
@@ -375,7 +375,7 @@ def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime)
     return {row.pk for _, row in chosen}
 
 
-def _of_dependencies(row: Workload, needed: Sequence[Workload]) -> reasons.EndReason:
+def _of_dependencies(row: Workload, needed: Sequence[Workload]) -> reasons.WorkloadEnd:
     """Return why one ended that starts after these; those of other teams are not for all its readers to know, and those
     of other owners not for its own to requeue.
     """
@@ -383,7 +383,7 @@ def _of_dependencies(row: Workload, needed: Sequence[Workload]) -> reasons.EndRe
     names = [other.slug if other in known else f"a workload of {other.team.name}" for other in needed]
     own = [other.slug for other in known if other.owner_id == row.owner_id]
     again = dependencies.requeue(own, others=len(needed) - len(own))
-    return reasons.EndReason(
+    return reasons.WorkloadEnd(
         dependencies.FAILED,
         dependencies.sentence(needed, names),
         next_step=f"{again}. Then requeue this one (chamber requeue {row.slug}).",

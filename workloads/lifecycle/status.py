@@ -24,7 +24,7 @@ LOOKED_AT = (
 
 
 @dataclass(slots=True)
-class Waiting:
+class AdmissionRow:
     """What an admission looks at of a locked row, and what it changes: a plan's starts are many, and a whole `Workload`
     costs as much as all that is done with it.
     """
@@ -55,7 +55,7 @@ WAITING = (
     "pk", "slug", "owner_id", "pool_id", "pool_choice", "priority", "job_class", "status", "status_since", "held",
     "version", "last_event", "attempt_id",
 )  # fmt: skip
-Row = Workload | Waiting
+Row = Workload | AdmissionRow
 """A locked row."""
 
 
@@ -82,13 +82,13 @@ def lock(ids: Iterable[UUID], *, skip_locked: bool = False) -> dict[UUID, Worklo
     return rows
 
 
-def lock_waiting(ids: Iterable[UUID]) -> dict[UUID, Waiting]:
+def lock_waiting(ids: Iterable[UUID]) -> dict[UUID, AdmissionRow]:
     """Lock the rows as `lock` does, and return what an admission looks at of them (1 query).
 
     Who was admitted is returned without his attempt: what is to be done with him takes his row from `lock`.
     """
     wanted = Workload.objects.select_for_update().filter(pk__in=list(ids)).order_by("pk")
-    return {columns[0]: Waiting(*columns) for columns in wanted.values_list(*WAITING)}
+    return {columns[0]: AdmissionRow(*columns) for columns in wanted.values_list(*WAITING)}
 
 
 def change_status(

@@ -61,7 +61,7 @@ def admit(
     object.
     """
     milli = gpus_milli or workload.pods * (workload.gpu_milli or 1000)
-    order = lifecycle.Admission(
+    order = lifecycle.PlannedStart(
         workload_id=workload.pk,
         version=workload.version,
         pool_id=pool.pk,

@@ -18,8 +18,8 @@ from workloads.models import EventKind, OnPreemption, Status, Workload
 from workloads.tests.factories import SCHEDULER, admit, make_workload, preempt, start
 
 
-def admission(workload: Workload, pool: Pool) -> lifecycle.Admission:
-    return lifecycle.Admission(workload.pk, workload.version, pool.pk, [], 1000, "Got 1 GPU.")
+def admission(workload: Workload, pool: Pool) -> lifecycle.PlannedStart:
+    return lifecycle.PlannedStart(workload.pk, workload.version, pool.pk, [], 1000, "Got 1 GPU.")
 
 
 def gapless(workload: Workload) -> bool:

@@ -46,7 +46,7 @@ def test_admitting_races_with_cancelling(setting: tuple[Team, User, Pool]) -> No
     team, owner, pool = setting
 
     def admit_once(row: Workload) -> bool:
-        order = lifecycle.Admission(row.pk, row.version, pool.pk, [], 1000, "Got 1 GPU.")
+        order = lifecycle.PlannedStart(row.pk, row.version, pool.pk, [], 1000, "Got 1 GPU.")
         with transaction.atomic():
             return bool(lifecycle.admit_many([order], by=SCHEDULER, at=timezone.now()))
 
@@ -64,7 +64,7 @@ def test_admitting_races_with_cancelling(setting: tuple[Team, User, Pool]) -> No
 def test_two_admissions_of_one_workload_make_one_attempt(setting: tuple[Team, User, Pool]) -> None:
     team, owner, pool = setting
     workload = make_workload(team, owner)
-    order = lifecycle.Admission(workload.pk, workload.version, pool.pk, [], 1000, "Got 1 GPU.")
+    order = lifecycle.PlannedStart(workload.pk, workload.version, pool.pk, [], 1000, "Got 1 GPU.")
 
     def admit_once() -> bool:
         with transaction.atomic():

@@ -8,13 +8,13 @@ from uuid import UUID
 
 from agentlink.protocol import (
     AssignedPod,
-    Assignment,
+    DesiredAttempt,
     DiscoveredJob,
     NamespaceReport,
     Namespaces,
     NodeReport,
-    Phase,
     PodReport,
+    ReportedPhase,
     UsageFigure,
     Verdict,
 )
@@ -31,7 +31,7 @@ class Observation:
     workload: UUID
     attempt: UUID
     number: int
-    phase: Phase
+    phase: ReportedPhase
     pods: tuple[PodReport, ...] = ()
     reason: str = ""
     message: str = ""
@@ -81,7 +81,7 @@ class Backend(Protocol):
         """Return when nodes or attempts have changed after version `since`."""
         ...
 
-    async def create(self, assignment: Assignment, pods: Sequence[AssignedPod]) -> None:
+    async def create(self, assignment: DesiredAttempt, pods: Sequence[AssignedPod]) -> None:
         """Create these pods of an attempt, all of them or, where it had none yet, none and say why by a failure."""
         ...
 
@@ -106,7 +106,7 @@ class Backend(Protocol):
         """Return what workloads make of their GPUs now, as far as it can be measured."""
         ...
 
-    async def expect(self, assignments: Collection[Assignment]) -> None:
+    async def expect(self, assignments: Collection[DesiredAttempt]) -> None:
         """Take in all attempts that may have pods now: of no others do Jobs run and quotas speak."""
         ...
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from agentlink.agent.backends.jobs import Job
 from agentlink.agent.backends.played import draw, play
-from agentlink.protocol import DeviceShare, NodeReport, PodState, UsageFigure
+from agentlink.protocol import AssignedShare, NodeReport, PodState, UsageFigure
 from agentlink.protocol.profiles import GPU_MILLI
 
 IDLER = 1 / 6
@@ -57,7 +57,7 @@ def _busy(workload: UUID, place: int, now: float) -> float:
     return min(1.0, max(0.0, level + 0.08 * wave))
 
 
-def _memory_mib(nodes: Mapping[str, NodeReport], node: str, share: DeviceShare) -> float:
+def _memory_mib(nodes: Mapping[str, NodeReport], node: str, share: AssignedShare) -> float:
     """Return the memory of a share of a device; a slice tells its own."""
     devices = nodes[node].devices if node in nodes else ()
     device = next((device for device in devices if device.index == share.index), None)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.figures import FIGURES
-from agentlink.protocol import ENDED, LIVING, AssignedPod, Assignment, Phase, PodReport, PodState
+from agentlink.protocol import ENDED, LIVING, AssignedPod, DesiredAttempt, PodReport, PodState, ReportedPhase
 from chamber import logs
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class Due(StrEnum):
     GONE = "gone"
 
 
-class Timer(BaseModel):
+class JobTimer(BaseModel):
     """Something that happens to some pods of a job (None: all) at a time."""
 
     at: float
@@ -39,11 +39,11 @@ class Job(BaseModel):
     `is_past`: its end was acknowledged, and is told again only to a server that has forgotten it.
     """
 
-    assignment: Assignment
+    assignment: DesiredAttempt
     pods: dict[int, AssignedPod] = {}
     states: dict[int, PodState] = {}
-    timers: list[Timer] = []
-    phase: Phase = Phase.STARTING
+    timers: list[JobTimer] = []
+    phase: ReportedPhase = ReportedPhase.STARTING
     reason: str = ""
     message: str = ""
     exit_code: int | None = None
@@ -57,7 +57,7 @@ class Job(BaseModel):
     @property
     def is_over(self) -> bool:
         """Return whether it runs no more, whatever pods are left."""
-        return self.phase in ENDED or self.phase is Phase.GONE
+        return self.phase in ENDED or self.phase is ReportedPhase.GONE
 
     def last_at(self) -> float:
         """Return the latest time at which something happened to it."""
@@ -89,7 +89,7 @@ def observation(attempt: UUID, job: Job) -> Observation:
     )
 
 
-def tell_created(assignment: Assignment, pods: int, problem: str) -> None:
+def tell_created(assignment: DesiredAttempt, pods: int, problem: str) -> None:
     """Log and count that so many pods were created, or refused for a `problem`."""
     with logs.bind(workload=assignment.slug, attempt=assignment.number):
         if problem:
@@ -100,7 +100,7 @@ def tell_created(assignment: Assignment, pods: int, problem: str) -> None:
             logger.info("Created pods (%d).", pods)
 
 
-def tell_deleted(assignment: Assignment, pods: int) -> None:
+def tell_deleted(assignment: DesiredAttempt, pods: int) -> None:
     """Log and count that so many pods are being deleted."""
     FIGURES.deleted["Pod"] += pods
     with logs.bind(workload=assignment.slug, attempt=assignment.number):

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agentlink.protocol import Assignment
+from agentlink.protocol import DesiredAttempt
 
 START_SECONDS = (0.2, 0.6)
 STOP_SECONDS = (0.3, 2.0)
@@ -64,7 +64,7 @@ def stop_seconds(workload: UUID, grace_seconds: int) -> float:
     return min(float(grace_seconds), draw(workload, "stop", STOP_SECONDS))
 
 
-def play(assignment: Assignment) -> Play:
+def play(assignment: DesiredAttempt) -> Play:
     """Return what each of its pods does."""
     command = assignment.command
     program = _program_seconds(assignment)
@@ -94,7 +94,7 @@ def draw(workload: UUID, what: str, bounds: tuple[float, float]) -> float:
     return low + (high - low) * int.from_bytes(digest[:8]) / 2**64
 
 
-def _program_seconds(assignment: Assignment) -> float:
+def _program_seconds(assignment: DesiredAttempt) -> float:
     """Return how long a program runs that does not say it: as its class, within its time limit."""
     usual = draw(assignment.workload, "run", CLASS_SECONDS.get(assignment.job_class, RUN_SECONDS))
     limit = assignment.time_limit_seconds

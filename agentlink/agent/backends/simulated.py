@@ -22,20 +22,20 @@ from uuid import UUID
 
 from agentlink.agent.backends import effort, played
 from agentlink.agent.backends.base import Found, LogPiece, NoLogs, Observation
-from agentlink.agent.backends.jobs import Due, Job, Timer, observation, tell_created, tell_deleted
+from agentlink.agent.backends.jobs import Due, Job, JobTimer, observation, tell_created, tell_deleted
 from agentlink.agent.backends.script import Script
 from agentlink.agent.backends.statefile import StateFile
-from agentlink.agent.memory import Memory
+from agentlink.agent.memory import AgentMemory
 from agentlink.protocol import (
     ENDED,
     LIVING,
     AssignedPod,
-    Assignment,
+    DesiredAttempt,
     NamespaceReport,
     Namespaces,
     NodeReport,
-    Phase,
     PodState,
+    ReportedPhase,
     UsageFigure,
     Verdict,
 )
@@ -78,7 +78,7 @@ class SimulatedCluster:
             self._load(self._state_file.read())
 
     @property
-    def memory(self) -> Memory | None:
+    def memory(self) -> AgentMemory | None:
         """Return what agents of this cluster remembered; None without a state file."""
         return self._state_file.memory if self._state_file is not None else None
 
@@ -117,12 +117,12 @@ class SimulatedCluster:
         finally:
             self._waiting.discard(bell)
 
-    async def create(self, assignment: Assignment, pods: Sequence[AssignedPod]) -> None:
+    async def create(self, assignment: DesiredAttempt, pods: Sequence[AssignedPod]) -> None:
         """Create these pods, or refuse all of them."""
         self.advance()
         now = self._clock()
         job = self._jobs.get(assignment.attempt)
-        if job is not None and (job.is_over or job.phase is Phase.STOPPING):
+        if job is not None and (job.is_over or job.phase is ReportedPhase.STOPPING):
             return
         if assignment.attempt in self._past:  # the server was restored: what has ended does not run again
             self._jobs[assignment.attempt] = past = self._past.pop(assignment.attempt)
@@ -135,7 +135,7 @@ class SimulatedCluster:
             self._jobs[assignment.attempt] = job
         if problem:
             job.reason, job.message = "unschedulable", problem
-            self._end(job, Phase.FAILED, now)
+            self._end(job, ReportedPhase.FAILED, now)
         else:
             self._add(job, pods, now)
         tell_created(assignment, len(pods), problem)
@@ -148,11 +148,11 @@ class SimulatedCluster:
         if job is None or not job.living():
             return
         if pods is None and not job.is_over:
-            job.phase, job.stopping_at = Phase.STOPPING, self._clock()
+            job.phase, job.stopping_at = ReportedPhase.STOPPING, self._clock()
         seconds = played.stop_seconds(job.assignment.workload, job.assignment.grace_seconds)
         leaving = None if pods is None else sorted(pods)
         tell_deleted(job.assignment, len(job.living() if leaving is None else leaving))
-        self._schedule(attempt, job, Timer(at=self._clock() + seconds, what=Due.GONE, pods=leaving))
+        self._schedule(attempt, job, JobTimer(at=self._clock() + seconds, what=Due.GONE, pods=leaving))
         self._touch(attempt)
 
     async def forget(self, attempt: UUID) -> None:
@@ -199,7 +199,7 @@ class SimulatedCluster:
         found = (effort.figure(job, self._nodes, now) for job in self._jobs.values())
         return [figure for figure in found if figure is not None]
 
-    async def expect(self, assignments: Collection[Assignment]) -> None:
+    async def expect(self, assignments: Collection[DesiredAttempt]) -> None:
         """Take in which attempts may have pods; nobody else makes any here."""
 
     async def bind(self, namespaces: Namespaces) -> None:
@@ -257,19 +257,19 @@ class SimulatedCluster:
             evicted = [index for index in job.living() if job.pods[index].node == name]
             if not evicted:
                 continue
-            if not job.is_over and job.phase is not Phase.STOPPING:
+            if not job.is_over and job.phase is not ReportedPhase.STOPPING:
                 job.reason = "drained"
                 job.message = f"Pod {evicted[0]} on {name} was evicted, as when its node is drained."
-                job.phase, job.ended_at = Phase.FAILED, now
+                job.phase, job.ended_at = ReportedPhase.FAILED, now
             seconds = played.stop_seconds(job.assignment.workload, job.assignment.grace_seconds)
-            self._schedule(attempt, job, Timer(at=now + seconds, what=Due.GONE, pods=evicted))
+            self._schedule(attempt, job, JobTimer(at=now + seconds, what=Due.GONE, pods=evicted))
             self._touch(attempt)
 
     def delete_pods(self, attempt: UUID) -> None:
         """Take an attempt's pods away behind the agent's back."""
         job = self._jobs[attempt]
         self._take_away(job, job.living())
-        job.phase = Phase.GONE
+        job.phase = ReportedPhase.GONE
         self._touch(attempt)
 
     def used_milli(self) -> dict[tuple[str, int], int]:
@@ -327,43 +327,43 @@ class SimulatedCluster:
                 self._used[pod.node, device.index] += device.share_milli
         job.created_at = job.created_at or now
         seconds = played.start_seconds(job.assignment.workload)
-        timer = Timer(at=now + seconds, what=Due.RUN, pods=[pod.index for pod in pods])
+        timer = JobTimer(at=now + seconds, what=Due.RUN, pods=[pod.index for pod in pods])
         self._schedule(job.assignment.attempt, job, timer)
 
-    def _happen(self, attempt: UUID, job: Job, timer: Timer) -> None:
+    def _happen(self, attempt: UUID, job: Job, timer: JobTimer) -> None:
         if timer.what is Due.GONE:
             self._take_away(job, timer.pods if timer.pods is not None else job.living())
             if not job.living() and not job.is_over:
-                job.phase = Phase.GONE
-        elif job.is_over or job.phase is Phase.STOPPING:
+                job.phase = ReportedPhase.GONE
+        elif job.is_over or job.phase is ReportedPhase.STOPPING:
             return
         elif timer.what is Due.RUN:
             self._run(attempt, job, timer)
         elif timer.what is Due.LIMIT:
             limit = job.assignment.time_limit_seconds
             job.reason, job.message = "time-limit", f"It ran for {limit} s, its time limit."
-            self._end(job, Phase.FAILED, timer.at)
+            self._end(job, ReportedPhase.FAILED, timer.at)
         else:
             job.exit_code = played.play(job.assignment).exit_code
             job.reason = "exit-code" if job.exit_code else ""
-            self._end(job, Phase.FAILED if job.exit_code else Phase.SUCCEEDED, timer.at)
+            self._end(job, ReportedPhase.FAILED if job.exit_code else ReportedPhase.SUCCEEDED, timer.at)
 
-    def _run(self, attempt: UUID, job: Job, timer: Timer) -> None:
+    def _run(self, attempt: UUID, job: Job, timer: JobTimer) -> None:
         for index in timer.pods or ():
             if job.states.get(index) is PodState.PENDING:
                 job.states[index] = PodState.RUNNING
         if job.running_at is not None or PodState.PENDING in job.states.values():
             return
-        job.phase, job.running_at = Phase.RUNNING, timer.at
+        job.phase, job.running_at = ReportedPhase.RUNNING, timer.at
         seconds, limit = played.play(job.assignment).seconds, job.assignment.time_limit_seconds
         if limit is not None and seconds > limit:
-            self._schedule(attempt, job, Timer(at=timer.at + limit, what=Due.LIMIT))
+            self._schedule(attempt, job, JobTimer(at=timer.at + limit, what=Due.LIMIT))
         elif seconds < math.inf:
-            self._schedule(attempt, job, Timer(at=timer.at + seconds, what=Due.END))
+            self._schedule(attempt, job, JobTimer(at=timer.at + seconds, what=Due.END))
 
-    def _end(self, job: Job, phase: Phase, at: float) -> None:
+    def _end(self, job: Job, phase: ReportedPhase, at: float) -> None:
         """End all pods at once, each as the whole."""
-        state = PodState.SUCCEEDED if phase is Phase.SUCCEEDED else PodState.FAILED
+        state = PodState.SUCCEEDED if phase is ReportedPhase.SUCCEEDED else PodState.FAILED
         for index in job.living():
             self._give_back(job.pods[index])
             job.states[index] = state
@@ -387,14 +387,14 @@ class SimulatedCluster:
             if not lost:
                 continue
             self._take_away(job, lost)
-            if job.phase is not Phase.STOPPING:
+            if job.phase is not ReportedPhase.STOPPING:
                 job.reason, job.message = "node-lost", f"Node {name} was lost while its pods ran there."
-                job.phase, job.ended_at = Phase.FAILED, self._clock()
+                job.phase, job.ended_at = ReportedPhase.FAILED, self._clock()
             elif not job.living():
-                job.phase = Phase.GONE
+                job.phase = ReportedPhase.GONE
             self._touch(attempt)
 
-    def _problem(self, assignment: Assignment, pods: Sequence[AssignedPod]) -> str:
+    def _problem(self, assignment: DesiredAttempt, pods: Sequence[AssignedPod]) -> str:
         """Return why the pods cannot be created, as a sentence; "" where they can."""
         asked: dict[tuple[str, int], int] = defaultdict(int)
         for pod in pods:
@@ -430,7 +430,7 @@ class SimulatedCluster:
             return f"A pod on node {node.name} can have one slice; {len(pod.devices)} devices are planned."
         return ""
 
-    def _schedule(self, attempt: UUID, job: Job, timer: Timer) -> None:
+    def _schedule(self, attempt: UUID, job: Job, timer: JobTimer) -> None:
         job.timers.append(timer)
         heapq.heappush(self._heap, (timer.at, str(attempt), attempt))
         self._ring()

@@ -2,8 +2,8 @@
 change adds a line, so that it costs what changed.
 
 A line is a JSON object of jobs by attempt, null for those that were forgotten; and the server's latest epoch, as
-`Memory` writes it down. A line that was cut short by the end of the process, or by a full disk, is the last one and
-counts for nothing.
+`AgentMemory` writes it down. A line that was cut short by the end of the process, or by a full disk, is the last one
+and counts for nothing.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from uuid import UUID
 from pydantic import TypeAdapter, ValidationError
 
 from agentlink.agent.backends.jobs import Job
-from agentlink.agent.memory import Memory
+from agentlink.agent.memory import AgentMemory
 
 ROOM_BYTES = 1024 * 1024
 """The file is written anew when it has grown by this much and to several times what is in it."""
@@ -26,13 +26,13 @@ class StateFile:
     """One file, written by one process."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._memory = path, Memory()
+        self._path, self._memory = path, AgentMemory()
         self._remembered = ""
         self._size = self._whole = -1
         """Bytes of the file, and of its first line; -1 while it is not as this process left it."""
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> AgentMemory:
         """Return what the agent remembers; what it learns is stored with the next `write`."""
         return self._memory
 

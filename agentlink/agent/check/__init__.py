@@ -5,13 +5,13 @@ from contextlib import suppress
 
 from agentlink.agent.backends.native.cluster import cluster_uid
 from agentlink.agent.check import admission, cluster, server
-from agentlink.agent.check.found import Asked, Problem, Report
+from agentlink.agent.check.found import CheckOptions, CheckReport, Problem
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, KubeError
 
-__all__ = ["Asked", "Problem", "Report", "examine"]
+__all__ = ["CheckOptions", "CheckReport", "Problem", "examine"]
 
-Check = Callable[[Kube, Asked], Awaitable[Iterable[Problem]]]
+Check = Callable[[Kube, CheckOptions], Awaitable[Iterable[Problem]]]
 IN_CLUSTER: dict[str, Check] = {
     "version": cluster.version,
     "clock": cluster.clock,
@@ -26,9 +26,9 @@ IN_CLUSTER: dict[str, Check] = {
 }
 
 
-async def examine(kube: Kube, asked: Asked) -> Report:
+async def examine(kube: Kube, asked: CheckOptions) -> CheckReport:
     """Return what is wrong. What the account may not look at is left out: the missing right is a problem already."""
-    report = Report()
+    report = CheckReport()
     answers = await _make(report, "api-server", cluster.api_server(kube))
     for name, check in IN_CLUSTER.items():
         if answers:
@@ -44,7 +44,7 @@ async def examine(kube: Kube, asked: Asked) -> Report:
     return report
 
 
-async def _make(report: Report, name: str, check: Awaitable[Iterable[Problem]]) -> bool:
+async def _make(report: CheckReport, name: str, check: Awaitable[Iterable[Problem]]) -> bool:
     """Make a check; return whether it found nothing."""
     try:
         found = list(await check)

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from agentlink.agent.backends.native import manifests, refusals
-from agentlink.agent.backends.native.devices import Ask
+from agentlink.agent.backends.native.devices import ContainerRequest
 from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.backends.native.manifests import Wave
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.nodes import read_node
 from agentlink.agent.backends.native.places import SECURITY
 from agentlink.agent.check.cluster import bound_namespaces, published_devices
-from agentlink.agent.check.found import Asked, Problem
+from agentlink.agent.check.found import CheckOptions, Problem
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, KubeError, NotFound
 from agentlink.agent.kube.resources import JOBS, NAMESPACES, NODES, PODS, JsonObject, Resource
-from agentlink.protocol import AssignedPod, Assignment, DeviceShare
+from agentlink.protocol import AssignedPod, AssignedShare, DesiredAttempt
 
 PART = 0.75
 """How much of what a node has for each of its GPUs a pod gets by default; see `workloads.defaults`, of the server."""
@@ -45,7 +45,7 @@ class Size:
     memory_mib: int = 1024
 
 
-async def jobs(kube: Kube, asked: Asked) -> list[Problem]:
+async def jobs(kube: Kube, asked: CheckOptions) -> list[Problem]:
     """Look whether a typical Job would be taken wherever workloads run, and its pods as far as the Job tells."""
     found, size = [], await _default_size(kube, asked)
     for namespace, level in (await _places(kube, asked)).items():
@@ -57,7 +57,7 @@ async def jobs(kube: Kube, asked: Asked) -> list[Problem]:
     return found
 
 
-async def pods(kube: Kube, asked: Asked) -> list[Problem]:
+async def pods(kube: Kube, asked: CheckOptions) -> list[Problem]:
     """Look whether a typical pod would be taken wherever workloads run; raise `Forbidden` where nobody may ask."""
     found, size = [], await _default_size(kube, asked)
     for namespace in await _places(kube, asked):
@@ -72,7 +72,7 @@ async def pods(kube: Kube, asked: Asked) -> list[Problem]:
     return found
 
 
-async def _default_size(kube: Kube, asked: Asked) -> Size:
+async def _default_size(kube: Kube, asked: CheckOptions) -> Size:
     """Return what a pod with one GPU gets where its workload names nothing: that of the node that has the least.
 
     A pool's own policy is known to the server only.
@@ -99,7 +99,7 @@ async def _default_size(kube: Kube, asked: Asked) -> Size:
     )
 
 
-async def _places(kube: Kube, asked: Asked) -> dict[str, str]:
+async def _places(kube: Kube, asked: CheckOptions) -> dict[str, str]:
     """Return the namespaces in which workloads run, bound ones among them, with their enforced Pod Security levels."""
     named, bound = set(asked.workloads) or {kube.access.namespace}, await bound_namespaces(kube)
     labels = {
@@ -142,10 +142,10 @@ def _problem(what: str, namespace: str, words: str, *, code: str = "") -> Proble
     )
 
 
-def _job(asked: Asked, namespace: str, size: Size, *, gpus: int = 1) -> JsonObject:
+def _job(asked: CheckOptions, namespace: str, size: Size, *, gpus: int = 1) -> JsonObject:
     """Return the Job of a workload of one pod, as the agent would make it."""
-    pod = AssignedPod(index=0, node="chamber-doctor", devices=(DeviceShare(index=0, share_milli=1000),))
-    assignment = Assignment(
+    pod = AssignedPod(index=0, node="chamber-doctor", devices=(AssignedShare(index=0, share_milli=1000),))
+    assignment = DesiredAttempt(
         workload=UUID(int=0),
         slug="chamber-doctor",
         attempt=UUID(int=0),
@@ -159,11 +159,11 @@ def _job(asked: Asked, namespace: str, size: Size, *, gpus: int = 1) -> JsonObje
     )
     limits = ((GPU, str(gpus)),) if gpus and not asked.uses_claims else ()
     wave = Wave(assignment, (pod,), namespace)
-    (part,) = manifests.parts(wave, {0: Ask(limits=limits)})
-    return manifests.job(part, wave, Names(), cluster="chamber-doctor")
+    (part,) = manifests.parts(wave, {0: ContainerRequest(limits=limits)})
+    return manifests.job(part, wave, DomainNames(), cluster="chamber-doctor")
 
 
-def _pod(asked: Asked, namespace: str, size: Size, *, gpus: int = 1) -> JsonObject:
+def _pod(asked: CheckOptions, namespace: str, size: Size, *, gpus: int = 1) -> JsonObject:
     """Return a pod of that Job."""
     job = _job(asked, namespace, size, gpus=gpus)
     template = job["spec"]["template"]

@@ -12,10 +12,10 @@ from fnmatch import fnmatchcase
 from agentlink.agent.backends.native.events import OF_NODES
 from agentlink.agent.backends.native.facts import time
 from agentlink.agent.backends.native.inventory import Settings
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.nodes import read_drain
 from agentlink.agent.backends.native.places import LEVELS, SECURITY
-from agentlink.agent.check.found import Asked, Problem
+from agentlink.agent.check.found import CheckOptions, Problem
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, NotFound, Unauthorised, Unreachable
 from agentlink.agent.kube.resources import (
@@ -59,7 +59,7 @@ async def api_server(kube: Kube) -> list[Problem]:
     return []
 
 
-async def version(kube: Kube, asked: Asked) -> list[Problem]:
+async def version(kube: Kube, asked: CheckOptions) -> list[Problem]:
     """Look whether Kubernetes is new enough."""
     told = str((await _object(kube, "/version")).get("gitVersion", ""))
     found = re.match(r"v?(\d+)\.(\d+)", told)
@@ -85,7 +85,7 @@ async def version(kube: Kube, asked: Asked) -> list[Problem]:
     return []
 
 
-async def clock(kube: Kube, _: Asked) -> list[Problem]:
+async def clock(kube: Kube, _: CheckOptions) -> list[Problem]:
     """Look whether this machine's clock and the API server's show the same time."""
     before = datetime.now(UTC)
     await kube.raw("GET", "/version")
@@ -106,7 +106,7 @@ async def clock(kube: Kube, _: Asked) -> list[Problem]:
     ]
 
 
-async def namespaces(kube: Kube, asked: Asked) -> list[Problem]:
+async def namespaces(kube: Kube, asked: CheckOptions) -> list[Problem]:
     """Look whether the namespaces are there that the agent works in."""
     problems = []
     for name in _namespaces(kube, asked):
@@ -125,7 +125,7 @@ async def namespaces(kube: Kube, asked: Asked) -> list[Problem]:
     return problems
 
 
-async def rights(kube: Kube, asked: Asked) -> list[Problem]:
+async def rights(kube: Kube, asked: CheckOptions) -> list[Problem]:
     """Look whether the account may do what the agent does; rights that only some installations give are not asked.
 
     Unless namespaces of workloads are named, they are those bound to a team, and the agent's own if it may do anything
@@ -166,7 +166,7 @@ def _without_unused(
     return [place for place, _ in kept], [verbs for _, verbs in kept]
 
 
-async def security(kube: Kube, _: Asked) -> list[Problem]:
+async def security(kube: Kube, _: CheckOptions) -> list[Problem]:
     """Look whether bound namespaces have a Pod Security level: the agent keeps none without where it may not label."""
     return [
         Problem(
@@ -185,7 +185,7 @@ def _lacks(level: str) -> str:
 
 async def bound_namespaces(kube: Kube) -> dict[str, str]:
     """Return the Pod Security levels of the namespaces that their labels bind to a team, by name."""
-    bound = {Names().binding, Names().team}  # by the agent, or by whoever hands a namespace over
+    bound = {DomainNames().binding, DomainNames().team}  # by the agent, or by whoever hands a namespace over
     found = {}
     for body in (await kube.list(NAMESPACES)).items:
         labels = body["metadata"].get("labels") or {}
@@ -194,7 +194,7 @@ async def bound_namespaces(kube: Kube) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-async def claims(kube: Kube, asked: Asked) -> list[Problem]:
+async def claims(kube: Kube, asked: CheckOptions) -> list[Problem]:
     """Look whether GPUs can be claimed, where they are to be."""
     if not asked.uses_claims:
         return []
@@ -210,7 +210,7 @@ async def claims(kube: Kube, asked: Asked) -> list[Problem]:
     return []
 
 
-async def nodes(kube: Kube, asked: Asked) -> list[Problem]:
+async def nodes(kube: Kube, asked: CheckOptions) -> list[Problem]:
     """Look whether there are nodes with GPUs among those that the agent is to take."""
     found = (await kube.list(NODES, labels=asked.node_selector)).items
     if not found:
@@ -222,7 +222,7 @@ def _unread_drains(nodes: Sequence[JsonObject]) -> Iterator[Problem]:
     """Yield the nodes with an annotation of a drain that says no time."""
     for node in nodes:
         metadata = node["metadata"]
-        drain = read_drain(metadata.get("annotations") or {}, Names())
+        drain = read_drain(metadata.get("annotations") or {}, DomainNames())
         if drain is not None and drain.problem:
             yield Problem(
                 f"Node {metadata['name']} is to be drained. {drain.problem}",
@@ -232,7 +232,7 @@ def _unread_drains(nodes: Sequence[JsonObject]) -> Iterator[Problem]:
 
 def _annotated_anew(node: str, annotations: JsonObject) -> str:
     """Return commands that have a drain said in time, or not at all."""
-    names = Names()
+    names = DomainNames()
     given = [key for key in (names.drain_elastic, names.drain_reserved) if key in annotations]
     anew = " ".join(f"{key}=now" for key in given)
     off = " ".join(f"{key}-" for key in given)
@@ -274,7 +274,7 @@ async def _unusable(kube: Kube, found: Sequence[JsonObject]) -> list[Problem]:
     return []
 
 
-def _no_nodes(asked: Asked) -> Problem:
+def _no_nodes(asked: CheckOptions) -> Problem:
     if asked.node_selector:
         return Problem(
             f"No node has the labels {asked.node_selector}.",
@@ -283,7 +283,7 @@ def _no_nodes(asked: Asked) -> Problem:
     return Problem("The cluster has no nodes.", "Add nodes with GPUs.")
 
 
-async def lease(kube: Kube, _: Asked) -> list[Problem]:
+async def lease(kube: Kube, _: CheckOptions) -> list[Problem]:
     """Look whether the agent that leads is still there; one that nobody ever had says nothing."""
     try:
         spec = (await kube.get(LEASES, LEASE, kube.access.namespace))["spec"]
@@ -321,11 +321,11 @@ def _server_time(kube: Kube) -> datetime | None:
         return None
 
 
-def _namespaces(kube: Kube, asked: Asked) -> list[str]:
+def _namespaces(kube: Kube, asked: CheckOptions) -> list[str]:
     return list(dict.fromkeys([kube.access.namespace, *asked.workloads]))
 
 
-def _places(right: Right, kube: Kube, asked: Asked, bound: Sequence[str]) -> list[str]:
+def _places(right: Right, kube: Kube, asked: CheckOptions, bound: Sequence[str]) -> list[str]:
     """Return the namespaces in which a right is needed; an empty text for the whole cluster."""
     if right.where is Where.CLUSTER:
         return [""]

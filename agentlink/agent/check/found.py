@@ -14,7 +14,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckOptions:
     """What the agent is to be started with. `workloads` are namespaces in which workloads run; empty: the agent's own.
 
     `uses_claims`: GPUs are to be given by Dynamic Resource Allocation. Without a `url` the server is not looked at.
@@ -29,7 +29,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Report:
+class CheckReport:
     """What was found, by the check that found it; which checks were made, and which could not be."""
 
     problems: list[tuple[str, Problem]] = field(default_factory=list)

@@ -7,14 +7,14 @@ import httpx
 
 from agentlink import protocol
 from agentlink.agent import authority
-from agentlink.agent.check.found import Asked, Problem
+from agentlink.agent.check.found import CheckOptions, Problem
 from agentlink.agent.link import LinkLost, open_websocket, refusal_of_name, why_unreached
 from agentlink.protocol import Error
 
 ANSWER_SECONDS = 10.0
 
 
-async def server(asked: Asked, uid: str = "") -> list[Problem]:
+async def server(asked: CheckOptions, uid: str = "") -> list[Problem]:
     """Look whether Chamber's server is reached, and lets this token in, from the cluster whose id is `uid` if known."""
     headers = {"Authorization": f"Bearer {asked.token}"}
     params = {"wait": "0", "cluster": uid} if uid else {"wait": "0"}
@@ -56,7 +56,7 @@ def _of_another_cluster(answer: httpx.Response) -> str:
     return ""
 
 
-async def _socket(asked: Asked) -> list[Problem]:
+async def _socket(asked: CheckOptions) -> list[Problem]:
     try:
         async with open_websocket(asked.url, asked.token):
             return []

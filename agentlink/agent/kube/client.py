@@ -27,7 +27,7 @@ from agentlink.agent.kube.errors import (
 )
 from agentlink.agent.kube.resources import JsonObject, Resource
 from agentlink.agent.kube.streams import Handshake, split_lines
-from agentlink.agent.kube.telling import Act, name_in, telling
+from agentlink.agent.kube.telling import WriteVerb, name_in, telling
 from agentlink.pace import Pace
 
 FIELD_MANAGER = "chamber-agent"
@@ -83,7 +83,7 @@ class Listing(NamedTuple):
     version: str
 
 
-class Event(NamedTuple):
+class WatchEvent(NamedTuple):
     """What a watch tells: ADDED, MODIFIED or DELETED, or BOOKMARK, whose object has only a version."""
 
     kind: str
@@ -169,7 +169,7 @@ class Kube:
         fields: str = "",
         *,
         seconds: int | None = None,
-    ) -> AsyncGenerator[Event]:
+    ) -> AsyncGenerator[WatchEvent]:
         """Yield what happens after `version` until the API server ends the watch, with bookmarks.
 
         Raises `Gone` where the version is too old, `Unreachable` where the connection breaks. To be wrapped in
@@ -195,7 +195,7 @@ class Kube:
                     raise Unreachable(0, message=f"The watch of {path} broke off.") from error
                 if told["type"] == "ERROR":
                     raise from_status(told["object"], 500)
-                yield Event(told["type"], told["object"])
+                yield WatchEvent(told["type"], told["object"])
 
     async def lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
         """Yield the lines of an answer as they come, each with its end; a very long one comes in pieces.
@@ -211,7 +211,7 @@ class Kube:
     async def create(self, resource: Resource, body: JsonObject, namespace: str | None = None) -> JsonObject:
         """Create an object and return it."""
         params = {"fieldManager": FIELD_MANAGER}
-        with telling(Act.CREATE, resource, name_in(body), namespace):
+        with telling(WriteVerb.CREATE, resource, name_in(body), namespace):
             return await self._object("POST", resource.path(namespace), params=params, body=body)
 
     async def try_create(
@@ -231,7 +231,7 @@ class Kube:
         name = name_in(body)
         path = resource.path(namespace, name)
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        with telling(Act.APPLY, resource, name, namespace):
+        with telling(WriteVerb.APPLY, resource, name, namespace):
             await self.raw("PATCH", path, params=params, body=whole, content_type=_APPLY)
 
     async def patch(
@@ -247,7 +247,7 @@ class Kube:
         """Change an object."""
         path = resource.path(namespace, name, subresource)
         params = {"fieldManager": FIELD_MANAGER}
-        with telling(Act.CHANGE, resource, name, namespace):
+        with telling(WriteVerb.CHANGE, resource, name, namespace):
             await self.raw("PATCH", path, params=params, body=body, content_type=_PATCHES[kind])
 
     async def replace(
@@ -273,7 +273,7 @@ class Kube:
             body["gracePeriodSeconds"] = grace_seconds
         if uid is not None:
             body["preconditions"] = {"uid": uid}
-        with telling(Act.DELETE, resource, name, namespace):
+        with telling(WriteVerb.DELETE, resource, name, namespace):
             await self.raw("DELETE", resource.path(namespace, name), body=body)
 
     async def raw(

@@ -51,11 +51,11 @@ class AlreadyExists(KubeError):
     """An object of that name is there."""
 
 
-class Conflict(KubeError):
+class ObjectConflict(KubeError):
     """The object is not what it was when it was read."""
 
 
-class Gone(KubeError):
+class VersionGone(KubeError):
     """The version is too old to go on from: list anew."""
 
 
@@ -75,8 +75,8 @@ _BY_STATUS: dict[int, type[KubeError]] = {
     401: Unauthorised,
     403: Forbidden,
     404: NotFound,
-    409: Conflict,
-    410: Gone,
+    409: ObjectConflict,
+    410: VersionGone,
     422: Invalid,
     429: Throttled,
     502: Unreachable,

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from agentlink.agent.kube.errors import AlreadyExists, KubeError, NotFound, ObjectConflict
 from agentlink.agent.kube.resources import LEASES, JsonObject
 from chamber.logs import Lasting
 
@@ -39,7 +39,7 @@ TRIES = 3
 """How often a lease that others write to at the same time is read anew before the next look."""
 
 
-class Note(Protocol):
+class LeaseNote(Protocol):
     """Something small that who leads writes on the lease, and whoever leads next finds there."""
 
     def text(self) -> str:
@@ -65,7 +65,7 @@ class Leadership:
         lease_seconds: int = LEASE_SECONDS,
         renew_within_seconds: float = RENEW_WITHIN_SECONDS,
         every_seconds: float = EVERY_SECONDS,
-        note: tuple[str, Note] | None = None,
+        note: tuple[str, LeaseNote] | None = None,
     ) -> None:
         self.leads = False
         self.identity = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
@@ -102,7 +102,7 @@ class Leadership:
         async with Kube(self._access, patience_seconds=self._every / 2) as kube:
             for _ in range(TRIES):
                 await self._look(kube)
-                with suppress(AlreadyExists, Conflict, NotFound):
+                with suppress(AlreadyExists, ObjectConflict, NotFound):
                     self._lease = await self._write(kube, self._claim())
                     self._seen, self._seen_at = self._lease["spec"], time.monotonic()
                     self._renewed_at, self.leads = self._seen_at, True
@@ -207,7 +207,7 @@ class Leadership:
             asked_at = time.monotonic()
             try:
                 self._lease = await self._write(kube, self._claim())
-            except (AlreadyExists, Conflict, NotFound) as error:
+            except (AlreadyExists, ObjectConflict, NotFound) as error:
                 clash = error
                 await self._look(kube)  # somebody else has written to it, or deleted it
             else:

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Generic, NoReturn, TypeVar
 
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import Forbidden, Gone, KubeError, NotFound, Unreachable
+from agentlink.agent.kube.errors import Forbidden, KubeError, NotFound, Unreachable, VersionGone
 from agentlink.agent.kube.resources import JsonObject, Resource, key_of
 from agentlink.agent.unreached import next_try
 from chamber.logs import Lasting
@@ -72,7 +72,7 @@ class Reflector(Generic[T]):
                     await self._list()
                     began = time.monotonic()
                 await self._watch()
-            except Gone as gone:
+            except VersionGone as gone:
                 self._version, error = "", gone
             except KubeError as failed:
                 error = self.error = failed
@@ -144,6 +144,6 @@ class Reflector(Generic[T]):
                 return ABSENT_PAUSE_SECONDS
         longest = min(FIRST_PAUSE_SECONDS * (1 << min(failures, 16)), LONGEST_PAUSE_SECONDS)
         pause = random.uniform(0.0, longest)  # noqa: S311 - guards nothing
-        if error is not None and not isinstance(error, Gone) and self._failing.due(str(error)):
+        if error is not None and not isinstance(error, VersionGone) and self._failing.due(str(error)):
             logger.warning("%s cannot be watched: %s %s", self._resource.plural, error, next_try(pause))
         return pause

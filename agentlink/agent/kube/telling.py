@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from enum import StrEnum
 
 from agentlink.agent.figures import FIGURES
-from agentlink.agent.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from agentlink.agent.kube.errors import AlreadyExists, KubeError, NotFound, ObjectConflict
 from agentlink.agent.kube.resources import EVENTS, JsonObject, Resource
 
 logger = logging.getLogger(__name__)
 
-NO_FAILURE = (AlreadyExists, Conflict, NotFound)
+NO_FAILURE = (AlreadyExists, ObjectConflict, NotFound)
 """What somebody else's act in between comes to: whoever asked looks again."""
 
 
-class Act(StrEnum):
+class WriteVerb(StrEnum):
     """What was done to an object."""
 
     CREATE = "create"
@@ -24,11 +24,11 @@ class Act(StrEnum):
     DELETE = "delete"
 
 
-_WORDS = {Act.CREATE: "Created", Act.APPLY: "Applied", Act.DELETE: "Deleted"}
+_WORDS = {WriteVerb.CREATE: "Created", WriteVerb.APPLY: "Applied", WriteVerb.DELETE: "Deleted"}
 
 
 @contextmanager
-def telling(act: Act, resource: Resource, name: str, namespace: str | None) -> Iterator[None]:
+def telling(act: WriteVerb, resource: Resource, name: str, namespace: str | None) -> Iterator[None]:
     """Count what is done to an object inside the block, and log it; what has no name is a question, and no object."""
     try:
         yield
@@ -38,9 +38,9 @@ def telling(act: Act, resource: Resource, name: str, namespace: str | None) -> I
         raise
     if not name:
         return
-    if act is Act.CREATE:
+    if act is WriteVerb.CREATE:
         FIGURES.created[resource.kind] += 1
-    elif act is Act.DELETE:
+    elif act is WriteVerb.DELETE:
         FIGURES.deleted[resource.kind] += 1
     if act in _WORDS:
         # An Event is a line of a log itself.

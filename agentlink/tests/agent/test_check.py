@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from agentlink.agent.check import Asked, cluster, examine
+from agentlink.agent.check import CheckOptions, cluster, examine
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import KubeError, NotFound, Unauthorised
 
-ASKED = Asked()
+ASKED = CheckOptions()
 
 
 class Played:
@@ -46,7 +46,7 @@ async def test_a_version_that_will_do_is_no_problem(git_version: str) -> None:
 async def test_a_version_that_is_too_old_is_named_with_the_one_that_is_needed() -> None:
     [found] = await cluster.version(played("v1.29.14-gke.100"), ASKED)
     assert "v1.29.14-gke.100; Chamber needs 1.30" in found.problem
-    [found] = await cluster.version(played("v1.33.1"), Asked(uses_claims=True))
+    [found] = await cluster.version(played("v1.33.1"), CheckOptions(uses_claims=True))
     assert "since 1.34" in found.problem
     assert await cluster.version(played("v1.33.1"), ASKED) == []
 
@@ -72,7 +72,7 @@ async def test_clocks_that_are_apart_are_a_problem(seconds: int, words: str) -> 
 
 async def test_claims_need_an_api_that_is_served() -> None:
     assert await cluster.claims(played(), ASKED) == []
-    [found] = await cluster.claims(played(), Asked(uses_claims=True))
+    [found] = await cluster.claims(played(), CheckOptions(uses_claims=True))
     assert "does not serve resource.k8s.io/v1" in found.problem
 
 

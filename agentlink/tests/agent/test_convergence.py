@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agentlink.agent.backends.simulated import SimulatedCluster
-from agentlink.agent.core import Core, Plan
+from agentlink.agent.core import AgentPlan, Core
 from agentlink.protocol import (
     Ack,
     AssignedPod,
-    Assignment,
+    AssignedShare,
     Desired,
-    DeviceShare,
+    DesiredAttempt,
     Report,
     StopOrder,
     Taken,
@@ -46,7 +46,7 @@ class CountingCluster(SimulatedCluster):
 
     created: dict[UUID, int]
 
-    async def create(self, assignment: Assignment, pods: Sequence[AssignedPod]) -> None:
+    async def create(self, assignment: DesiredAttempt, pods: Sequence[AssignedPod]) -> None:
         count = self.created.setdefault(assignment.attempt, 0)
         self.created[assignment.attempt] = count + 1
         await super().create(assignment, pods)
@@ -56,7 +56,7 @@ class CountingCluster(SimulatedCluster):
 class Row:
     """What the server has of an attempt."""
 
-    assignment: Assignment
+    assignment: DesiredAttempt
     generation: int
     wanted: bool = True
     gone: bool = False
@@ -103,7 +103,7 @@ class Convergence(RuleBasedStateMachine):
         self.core.observe(found)
         self.perform(self.core.plan())
 
-    def perform(self, plan: Plan) -> None:
+    def perform(self, plan: AgentPlan) -> None:
         for stop in plan.stops:
             wait(self.cluster.stop(stop.attempt, stop.pods))
         for create in plan.creates:
@@ -144,8 +144,10 @@ class Convergence(RuleBasedStateMachine):
         if any(row.wanted for row in holders):
             return
         number = self.numbers[workload] = self.numbers.get(workload, 0) + 1
-        pod = AssignedPod(index=0, node=device[0], devices=(DeviceShare(index=device[1], share_milli=1000),))
-        assignment = Assignment(
+        pod = AssignedPod(
+            index=0, node=device[0], devices=(AssignedShare(index=device[1], share_milli=1000),)
+        )
+        assignment = DesiredAttempt(
             workload=workload, slug="w", attempt=UUID(int=1000 * (index + 1) + number), number=number, pods=(pod,),
             let_go=not holders, image="i", command=(f"sleep {seconds}",), grace_seconds=2,
         )  # fmt: skip

@@ -4,17 +4,17 @@ from uuid import UUID
 
 from agentlink.agent.backends.effort import figure
 from agentlink.agent.backends.jobs import Job
-from agentlink.protocol import AssignedPod, Assignment, DeviceReport, DeviceShare, NodeReport, PodState
+from agentlink.protocol import AssignedPod, AssignedShare, DesiredAttempt, DeviceReport, NodeReport, PodState
 
 NOW = 1_700_000_000.0
 NODES = {"n1": NodeReport(name="n1", devices=(DeviceReport(index=0, gpu_type="H100", memory_mib=40_000),))}
 
 
 def job(number: int, *, share: int = 1000, gpus: int = 2, state: PodState = PodState.RUNNING) -> Job:
-    devices = tuple(DeviceShare(index=index, share_milli=share) for index in range(gpus))
+    devices = tuple(AssignedShare(index=index, share_milli=share) for index in range(gpus))
     pod = AssignedPod(index=0, node="n1", devices=devices)
     workload = UUID(int=number)
-    assignment = Assignment(
+    assignment = DesiredAttempt(
         workload=workload, slug="w", attempt=workload, number=1, pods=(pod,), let_go=True, image="i", grace_seconds=1
     )  # fmt: skip
     return Job(assignment=assignment, pods={0: pod}, states={0: state})

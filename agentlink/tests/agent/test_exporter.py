@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentlink.agent import exporter
-from agentlink.agent.exporter import Owner, Reading, read
+from agentlink.agent.exporter import ExporterReading, Owner, read
 from agentlink.tests.agent.exporters import (
     GR,
     MEMORY,
@@ -26,8 +26,8 @@ def test_a_page_tells_of_each_gpu_and_who_has_it() -> None:
     found = read(page((gpu(0, "train-0"), ALL), (gpu(1), {UTIL: 0, MEMORY: 4})))
     uuid = gpu(0)["UUID"]
     assert found == [
-        Reading(Owner(uuid, uuid, "nlp", "train-0"), 0.42, 0.31, 70123.0, 512.731),
-        Reading(Owner(gpu(1)["UUID"], gpu(1)["UUID"], "", ""), 0.0, None, 4.0, None),
+        ExporterReading(Owner(uuid, uuid, "nlp", "train-0"), 0.42, 0.31, 70123.0, 512.731),
+        ExporterReading(Owner(gpu(1)["UUID"], gpu(1)["UUID"], "", ""), 0.0, None, 4.0, None),
     ]
 
 

@@ -7,15 +7,15 @@ import pytest
 from prometheus_client.core import Metric
 
 from agentlink.agent import figures
-from agentlink.agent.figures import FIGURES, Figures, families
+from agentlink.agent.figures import FIGURES, AgentFigures, families
 from agentlink.agent.kube.errors import AlreadyExists, Forbidden
 from agentlink.agent.kube.resources import EVENTS, JOBS, SELF_REVIEWS
-from agentlink.agent.kube.telling import Act, telling
+from agentlink.agent.kube.telling import WriteVerb, telling
 
 DOCS = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
-def samples(made: Figures) -> dict[tuple[str, tuple[str, ...]], float]:
+def samples(made: AgentFigures) -> dict[tuple[str, tuple[str, ...]], float]:
     """Return each sample by its name and the values of its labels."""
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
@@ -24,8 +24,8 @@ def samples(made: Figures) -> dict[tuple[str, tuple[str, ...]], float]:
     }
 
 
-def full() -> Figures:
-    made = Figures(leads=True, connected=True, heard_at=1_000.0, connections=2)
+def full() -> AgentFigures:
+    made = AgentFigures(leads=True, connected=True, heard_at=1_000.0, connections=2)
     made.lost["restart"] += 1
     made.created["Job"] += 3
     made.deleted["Job"] += 1
@@ -76,10 +76,10 @@ def row_of(family: Metric) -> tuple[str, str, tuple[str, ...]]:
 
 def test_a_refusal_counts_as_a_failure_and_what_is_there_already_does_not() -> None:
     before = FIGURES.failed.copy(), FIGURES.created.copy()
-    with pytest.raises(AlreadyExists), telling(Act.CREATE, JOBS, "train", "nlp"):
+    with pytest.raises(AlreadyExists), telling(WriteVerb.CREATE, JOBS, "train", "nlp"):
         raise AlreadyExists(409)
     assert (FIGURES.failed, FIGURES.created) == before
-    with pytest.raises(Forbidden), telling(Act.CREATE, JOBS, "train", "nlp"):
+    with pytest.raises(Forbidden), telling(WriteVerb.CREATE, JOBS, "train", "nlp"):
         raise Forbidden(403)
     assert FIGURES.failed - before[0] == {("Job", "create"): 1}
     assert FIGURES.created == before[1]
@@ -90,13 +90,13 @@ def test_what_is_created_is_a_line_and_questions_and_events_are_none(
 ) -> None:
     before = FIGURES.created.copy()
     with caplog.at_level("INFO"):
-        with telling(Act.CREATE, JOBS, "train", "nlp"):
+        with telling(WriteVerb.CREATE, JOBS, "train", "nlp"):
             pass
-        with telling(Act.CREATE, SELF_REVIEWS, "", None):
+        with telling(WriteVerb.CREATE, SELF_REVIEWS, "", None):
             pass
-        with telling(Act.CREATE, EVENTS, "train.1", "nlp"):
+        with telling(WriteVerb.CREATE, EVENTS, "train.1", "nlp"):
             pass
-        with telling(Act.CHANGE, JOBS, "train", "nlp"):
+        with telling(WriteVerb.CHANGE, JOBS, "train", "nlp"):
             pass
     assert caplog.messages == ["Created Job nlp/train."]
     said = vars(caplog.records[0])

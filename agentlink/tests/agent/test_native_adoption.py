@@ -12,20 +12,20 @@ from agentlink.agent.backends.native.adopting import Adopter
 from agentlink.agent.backends.native.adoption import describe, read_entry
 from agentlink.agent.backends.native.budgets import Disruption, budget
 from agentlink.agent.backends.native.budgets import selector as selector_of
-from agentlink.agent.backends.native.devices import Ask
+from agentlink.agent.backends.native.devices import ContainerRequest
 from agentlink.agent.backends.native.manifests import Wave, parts
-from agentlink.agent.backends.native.marks import Mark, Marks, digest
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.places import Place, read_place, taken
+from agentlink.agent.backends.native.marks import JobOrigin, Marks, digest
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.places import KeptNamespace, read_place, taken
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.client import Kube
-from agentlink.protocol import Adopted, AssignedPod, BoundNamespace, DeviceShare
+from agentlink.protocol import Adopted, AssignedPod, AssignedShare, NamespaceBinding
 from agentlink.tests.kube.made import NOW, assigned
 from agentlink.tests.kube.made import job as made_job
 from agentlink.tests.kube.native import work
 
-NAMES = Names()
+NAMES = DomainNames()
 RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-*")
 GPU = ("nvidia.com/gpu",)
 SEVERAL_TYPES = {
@@ -65,7 +65,7 @@ def job(pod: Json | None = None, container: Json | None = None, **spec: Any) -> 
 
 
 def plan(attempt: UUID | None = None) -> JobPlan:
-    pod = AssignedPod(index=0, node="n1", devices=(DeviceShare(index=0, share_milli=1000),))
+    pod = AssignedPod(index=0, node="n1", devices=(AssignedShare(index=0, share_milli=1000),))
     return JobPlan(workload=uuid4(), attempt=attempt or uuid4(), number=1, pods=(pod,))
 
 
@@ -561,8 +561,8 @@ def test_only_who_asks_is_described_and_only_who_bears_a_foreign_mark_pretends()
     assert (entry.described is not None, entry.pretends, entry.gpus_milli) == (True, False, 2000)
     entry = read_entry(quiet, None, NAMES, resources=RESOURCES)
     assert (entry.described, entry.pretends) == (None, True)
-    assert not read_entry(quiet, Mark.OWN, NAMES, resources=RESOURCES).pretends
-    assert read_entry(asks, Mark.OWN, NAMES, resources=RESOURCES).described is None
+    assert not read_entry(quiet, JobOrigin.OWN, NAMES, resources=RESOURCES).pretends
+    assert read_entry(asks, JobOrigin.OWN, NAMES, resources=RESOURCES).described is None
     asks["metadata"]["deletionTimestamp"] = "2026-11-22T00:00:00Z"
     assert read_entry(asks, None, NAMES, resources=RESOURCES).described is None
 
@@ -573,7 +573,13 @@ def test_a_mark_is_of_one_job_and_of_one_plan() -> None:
     text = asked.as_text()
     own = marks.made({**body, "metadata": body["metadata"] | {"annotations": {NAMES.plan: text}}})
     adopted = marks.adopted(body, text)
-    for mark, kind in ((own, Mark.OWN), (adopted, Mark.ADOPTED), ("", None), ("ä", None), (own[:-1], None)):
+    for mark, kind in (
+        (own, JobOrigin.OWN),
+        (adopted, JobOrigin.ADOPTED),
+        ("", None),
+        ("ä", None),
+        (own[:-1], None),
+    ):
         body["metadata"]["annotations"] = {NAMES.plan: text, NAMES.mark: mark}
         assert marks.kind(body) is kind
     for key, value in (("name", "other"), ("namespace", "vision-jobs"), ("uid", "u2")):
@@ -588,13 +594,13 @@ def test_a_mark_is_of_one_job_and_of_one_plan() -> None:
 
 def test_a_mark_of_a_job_that_was_made_is_of_what_its_pods_run() -> None:
     made = Wave(assignment := work(*assigned(0)), assignment.pods, "nlp-jobs")
-    (part,) = parts(made, {0: Ask(limits=(("nvidia.com/gpu", "1"),))})
+    (part,) = parts(made, {0: ContainerRequest(limits=(("nvidia.com/gpu", "1"),))})
     body = manifests.job(part, made, NAMES, cluster="c")
     body["metadata"]["uid"] = "u1"
     marks = Marks(b"k" * 32)
     body["metadata"]["annotations"][NAMES.mark] = marks.made(body)
     other = {**body, "metadata": body["metadata"] | {"uid": "u2"}}
-    assert marks.kind(body) is marks.kind(other) is Mark.OWN
+    assert marks.kind(body) is marks.kind(other) is JobOrigin.OWN
     pod = body["spec"]["template"]["spec"]
     filled_in = pod | {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
     assert digest(filled_in) == digest(pod)
@@ -609,7 +615,7 @@ def test_a_mark_of_a_job_that_was_made_is_of_what_its_pods_run() -> None:
 
 
 def test_a_namespace_is_kept_where_it_was_made_for_the_binding_or_handed_over() -> None:
-    bound = BoundNamespace(id=uuid4(), namespace="nlp-jobs", team="nlp")
+    bound = NamespaceBinding(id=uuid4(), namespace="nlp-jobs", team="nlp")
 
     def why(**labels: str) -> str:
         body = {"metadata": {"name": "nlp-jobs", "labels": {getattr(NAMES, k): v for k, v in labels.items()}}}
@@ -619,7 +625,9 @@ def test_a_namespace_is_kept_where_it_was_made_for_the_binding_or_handed_over() 
     assert "is there and is not labelled" in why()
     assert "is labelled as team vision's" in why(team="vision", binding=str(uuid4()))
     assert "kubectl label --overwrite namespace nlp-jobs chamber.internal/team=nlp" in why()
-    assert taken(Place("nlp", "", "", going=True), bound, NAMES) == "It is being deleted in the cluster."
+    assert (
+        taken(KeptNamespace("nlp", "", "", going=True), bound, NAMES) == "It is being deleted in the cluster."
+    )
 
 
 def test_the_slices_of_a_job_without_chamber_are_not_counted_as_gpus() -> None:

@@ -4,9 +4,9 @@ import pytest
 
 from agentlink.agent.backends.native import claims
 from agentlink.agent.backends.native.claims import ClaimFacts, body, device_class, name_of, read_claim
-from agentlink.agent.backends.native.devices import CannotHold, Claim
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.slices import Mark, SliceDevice
+from agentlink.agent.backends.native.devices import CannotHold, DeviceClaim
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.slices import DeviceAttribute, SliceDevice
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.resources import JsonObject
 from agentlink.tests.kube.wires import Answer, refusal, scripted
@@ -17,15 +17,17 @@ LABELS = {"chamber.internal/team": "nlp"}
 
 
 def device(name: str, kind: str = "gpu", driver: str = DRIVER) -> SliceDevice:
-    return SliceDevice(driver, "n", name, kind, "A100", 40960, Mark(driver, "uuid", f'"GPU-{name}"'))
+    return SliceDevice(
+        driver, "n", name, kind, "A100", 40960, DeviceAttribute(driver, "uuid", f'"GPU-{name}"')
+    )
 
 
-def body_of(claim: Claim, **classes: str) -> JsonObject:
-    return body(claim, "c", LABELS, OWNER, names=Names(), classes=classes)
+def body_of(claim: DeviceClaim, **classes: str) -> JsonObject:
+    return body(claim, "c", LABELS, OWNER, names=DomainNames(), classes=classes)
 
 
 def test_a_claim_names_its_devices_and_remembers_their_indexes() -> None:
-    made = body_of(Claim(((3, device("b")), (1, device("a"))), shared=False))
+    made = body_of(DeviceClaim(((3, device("b")), (1, device("a"))), shared=False))
     attributes = f'device.attributes["{DRIVER}"]'
     expression = (
         f'device.driver == "{DRIVER}" && "uuid" in {attributes} && {attributes}["uuid"] in ["GPU-a", "GPU-b"]'
@@ -44,12 +46,12 @@ def test_a_claim_names_its_devices_and_remembers_their_indexes() -> None:
     assert made["metadata"]["ownerReferences"] == [OWNER]
     assert made["metadata"]["labels"] == LABELS
     assert "adminAccess" not in str(made)
-    facts = read_claim({**made, "metadata": {**made["metadata"], "namespace": "ns"}}, Names())
+    facts = read_claim({**made, "metadata": {**made["metadata"], "namespace": "ns"}}, DomainNames())
     assert facts == ClaimFacts("ns", "c", ("u-1",), (), ((f"{DRIVER}/n/a", 1), (f"{DRIVER}/n/b", 3)), False)
 
 
 def test_devices_of_different_kinds_are_requested_from_different_classes() -> None:
-    made = body_of(Claim(((0, device("a")), (1, device("m", "mig"))), shared=False))
+    made = body_of(DeviceClaim(((0, device("a")), (1, device("m", "mig"))), shared=False))
     found = [
         (each["exactly"]["deviceClassName"], each["exactly"]["count"])
         for each in made["spec"]["devices"]["requests"]
@@ -66,10 +68,12 @@ def test_a_device_class_may_be_named(classes: dict[str, str], expected: str) -> 
 
 
 def test_a_shared_claim_is_named_by_its_device_and_others_by_their_job() -> None:
-    one, same = Claim(((0, device("a")),), shared=True), Claim(((5, device("a")),), shared=True)
-    assert name_of(one, "x") == name_of(same, "y") != name_of(Claim(((0, device("b")),), shared=True), "x")
-    assert read_claim({"metadata": {"namespace": "ns", "name": name_of(one, "x")}}, Names()).shared
-    assert name_of(Claim(((0, device("a")),), shared=False), "x") == "x"
+    one, same = DeviceClaim(((0, device("a")),), shared=True), DeviceClaim(((5, device("a")),), shared=True)
+    assert (
+        name_of(one, "x") == name_of(same, "y") != name_of(DeviceClaim(((0, device("b")),), shared=True), "x")
+    )
+    assert read_claim({"metadata": {"namespace": "ns", "name": name_of(one, "x")}}, DomainNames()).shared
+    assert name_of(DeviceClaim(((0, device("a")),), shared=False), "x") == "x"
 
 
 def test_devices_that_are_only_watched_are_taken_from_nobody() -> None:
@@ -81,7 +85,7 @@ def test_devices_that_are_only_watched_are_taken_from_nobody() -> None:
         "metadata": {"namespace": "ns", "name": "c"},
         "status": {"allocation": {"devices": {"results": results}}},
     }
-    assert read_claim(told, Names()).devices == (f"{DRIVER}/n/a",)
+    assert read_claim(told, DomainNames()).devices == (f"{DRIVER}/n/a",)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +97,7 @@ def test_devices_that_are_only_watched_are_taken_from_nobody() -> None:
 )
 def test_indexes_that_somebody_wrote_wrong_are_not_remembered(text: str) -> None:
     metadata = {"namespace": "ns", "name": "c", "annotations": {"chamber.internal/devices": text}}
-    assert read_claim({"metadata": metadata}, Names()).pins == ()
+    assert read_claim({"metadata": metadata}, DomainNames()).pins == ()
 
 
 # Providing a shared claim that is there already
@@ -112,7 +116,7 @@ def found(*owners: str, going: bool = False) -> Answer:
 
 async def provide(*answers: Answer) -> list[str]:
     """Return what was asked of an API server that answers so."""
-    whole = body_of(Claim(((0, device("a")),), shared=True))
+    whole = body_of(DeviceClaim(((0, device("a")),), shared=True))
     async with scripted(*answers) as server, Kube(server.access) as kube:
         await claims.provide(kube, whole, "ns")
         return [f"{method} {path.rpartition('/')[2]}" for method, path in server.requests]

@@ -6,27 +6,27 @@ from dataclasses import replace
 import pytest
 
 from agentlink.agent.backends.native import devices
-from agentlink.agent.backends.native.devices import Ask, CannotHold, Device
-from agentlink.agent.backends.native.slices import Mark, SliceDevice
-from agentlink.protocol import AssignedPod, DeviceShare
+from agentlink.agent.backends.native.devices import CannotHold, ClusterDevice, ContainerRequest
+from agentlink.agent.backends.native.slices import DeviceAttribute, SliceDevice
+from agentlink.protocol import AssignedPod, AssignedShare
 from agentlink.protocol.profiles import Slicing
 
 PATTERNS = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*", "amd.com/gpu")
-PLUGIN = tuple(Device(index, "H100", 81559, "nvidia.com/gpu") for index in range(4))
+PLUGIN = tuple(ClusterDevice(index, "H100", 81559, "nvidia.com/gpu") for index in range(4))
 
 
 def published(name: str, *, refuses: bool = False, overlaps: tuple[str, ...] = ()) -> SliceDevice:
-    mark = Mark("d", "uuid", f'"{name}"')
+    mark = DeviceAttribute("d", "uuid", f'"{name}"')
     return SliceDevice("d", "p", name, "gpu", "H100", 81559, mark, refuses, overlaps=overlaps)
 
 
 def pod(*shares: tuple[int, int]) -> AssignedPod:
     """Return a pod on node n with shares of devices: index and thousandths."""
-    held = tuple(DeviceShare(index=index, share_milli=milli) for index, milli in shares)
+    held = tuple(AssignedShare(index=index, share_milli=milli) for index, milli in shares)
     return AssignedPod(index=0, node="n", devices=held)
 
 
-def asked(planned: AssignedPod, *known: Device) -> Ask:
+def asked(planned: AssignedPod, *known: ClusterDevice) -> ContainerRequest:
     return devices.ask(planned, {device.index: device for device in known})
 
 
@@ -156,7 +156,7 @@ def test_of_what_the_kubelet_picks_the_highest_that_nobody_of_ours_holds_count_a
 
 
 def test_others_use_of_one_resource_takes_none_of_another() -> None:
-    parted = (*PLUGIN[:2], Device(2, "MIG", None, "nvidia.com/mig-1g.10gb"))
+    parted = (*PLUGIN[:2], ClusterDevice(2, "MIG", None, "nvidia.com/mig-1g.10gb"))
     available = {"nvidia.com/gpu": 2, "nvidia.com/mig-1g.10gb": 1}
     used = {"nvidia.com/gpu": 1}
     assert devices.foreign_of_plugin(parted, available=available, used=used, held=(), before=()) == {1}
@@ -185,18 +185,22 @@ def test_of_published_devices_those_that_are_claimed_in_whole_or_part_or_tainted
     assert devices.foreign_of_slices(found, taken={"d/p/taken", "d/p/part"}, held={4}) == {1, 2, 3}
 
 
-def mig(index: int, profile: str = "1g.10gb", share_milli: int = 143) -> Device:
+def mig(index: int, profile: str = "1g.10gb", share_milli: int = 143) -> ClusterDevice:
     name = f"mig-{profile}"
-    return Device(index, name, None, f"nvidia.com/{name}", slicing="mig", share_milli=share_milli)
+    return ClusterDevice(index, name, None, f"nvidia.com/{name}", slicing="mig", share_milli=share_milli)
 
 
 def test_whole_devices_of_the_plugin_are_asked_for_by_number() -> None:
-    assert asked(pod((0, 1000), (3, 1000)), *PLUGIN) == Ask(limits=(("nvidia.com/gpu", "2"),))
+    assert asked(pod((0, 1000), (3, 1000)), *PLUGIN) == ContainerRequest(limits=(("nvidia.com/gpu", "2"),))
 
 
 def test_a_slice_is_asked_for_by_its_share() -> None:
-    assert asked(pod((4, 143)), *PLUGIN, mig(4)) == Ask(limits=(("nvidia.com/mig-1g.10gb", "1"),))
-    assert asked(pod((4, 1000)), mig(4, "7g.80gb", 1000)) == Ask(limits=(("nvidia.com/mig-7g.80gb", "1"),))
+    assert asked(pod((4, 143)), *PLUGIN, mig(4)) == ContainerRequest(
+        limits=(("nvidia.com/mig-1g.10gb", "1"),)
+    )
+    assert asked(pod((4, 1000)), mig(4, "7g.80gb", 1000)) == ContainerRequest(
+        limits=(("nvidia.com/mig-7g.80gb", "1"),)
+    )
 
 
 def test_a_published_slice_is_claimed_whole_and_by_itself() -> None:
@@ -216,14 +220,14 @@ def test_published_devices_are_asked_for_by_claims_whole_ones_together_shared_on
 
 
 REPLICAS = tuple(
-    Device(index, "T4-SHARED", 3840, "nvidia.com/gpu", 4, slicing="replicas", share_milli=250)
+    ClusterDevice(index, "T4-SHARED", 3840, "nvidia.com/gpu", 4, slicing="replicas", share_milli=250)
     for index in range(4)
 )
 CUT = devices.of_slices([replace(published("mig-0"), slicing="mig", share_milli=143)], {})
 
 
 def test_a_part_of_a_divided_gpu_is_one_of_the_plugins_replicas() -> None:
-    assert asked(pod((2, 250)), *REPLICAS) == Ask(limits=(("nvidia.com/gpu", "1"),))
+    assert asked(pod((2, 250)), *REPLICAS) == ContainerRequest(limits=(("nvidia.com/gpu", "1"),))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +265,7 @@ def test_a_part_of_a_divided_gpu_is_one_of_the_plugins_replicas() -> None:
         ),
         (
             pod((0, 1000), (4, 1000)),
-            (*PLUGIN, Device(4, "MI300X", 196608, "amd.com/gpu")),
+            (*PLUGIN, ClusterDevice(4, "MI300X", 196608, "amd.com/gpu")),
             "A pod on node n can have GPUs of one resource; 1 of amd.com/gpu and 1 of nvidia.com/gpu are planned.",
         ),
         (
@@ -272,7 +276,7 @@ def test_a_part_of_a_divided_gpu_is_one_of_the_plugins_replicas() -> None:
     ],
 )
 def test_what_cannot_be_held_is_refused_with_a_sentence(
-    planned: AssignedPod, known: tuple[Device, ...], sentence: str
+    planned: AssignedPod, known: tuple[ClusterDevice, ...], sentence: str
 ) -> None:
     with pytest.raises(CannotHold) as refused:
         asked(planned, *known)

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from agentlink.agent.backends.native import events
-from agentlink.agent.backends.native.events import Event
+from agentlink.agent.backends.native.events import KubeEvent
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.resources import Resource
 
@@ -32,7 +32,7 @@ async def test_what_happened_is_said_each_time_and_advice_once(
     for minute in (1, 1, 2):
         now = datetime(2026, 1, 1, 0, minute, tzinfo=UTC)
         monkeypatch.setattr(events, "datetime", type("Clock", (), {"now": lambda _, now=now: now}))
-        await events.write(cast(Kube, api), Event("ns", "train", "u", "Warning", reason, "Because."))
+        await events.write(cast(Kube, api), KubeEvent("ns", "train", "u", "Warning", reason, "Because."))
     assert len(api.names) == times
-    await events.write(cast(Kube, api), Event("ns", "train", "u", "Warning", reason, "Otherwise."))
+    await events.write(cast(Kube, api), KubeEvent("ns", "train", "u", "Warning", reason, "Otherwise."))
     assert len(api.names) == times + 1

@@ -6,24 +6,24 @@ from typing import cast
 import pytest
 
 from agentlink.agent.backends.native.claims import ClaimFacts
-from agentlink.agent.backends.native.inventory import Inventory, NodeUse
+from agentlink.agent.backends.native.inventory import NodeInventory, NodeUse
 from agentlink.agent.backends.native.nodes import NodeFacts
-from agentlink.agent.backends.native.slices import Mark, SliceDevice, SliceFacts
+from agentlink.agent.backends.native.slices import DeviceAttribute, SliceDevice, SliceFacts
 from agentlink.agent.kube.client import Kube
 
 DRIVER = "gpu.nvidia.com"
 NODE = NodeFacts("n", True, False, 8000, 65536, {}, (), {}, {})
-GPU = SliceDevice(DRIVER, "n", "a", "gpu", "A100", 40960, Mark(DRIVER, "uuid", '"GPU-a"'))
-OTHER = SliceDevice(DRIVER, "n", "b", "gpu", "A100", 40960, Mark(DRIVER, "uuid", '"GPU-b"'))
+GPU = SliceDevice(DRIVER, "n", "a", "gpu", "A100", 40960, DeviceAttribute(DRIVER, "uuid", '"GPU-a"'))
+OTHER = SliceDevice(DRIVER, "n", "b", "gpu", "A100", 40960, DeviceAttribute(DRIVER, "uuid", '"GPU-b"'))
 
 
-def inventory() -> Inventory:
+def inventory() -> NodeInventory:
     """Return one of a node with two published GPUs, where the Job of uid u-1 in namespace ns is Chamber's."""
 
     def owns(namespace: str, uid: str) -> bool:
         return (namespace, uid) == ("ns", "u-1")
 
-    found = Inventory(cast(Kube, None), use_of=lambda _: NodeUse(), owns=owns, on_change=lambda: None)
+    found = NodeInventory(cast(Kube, None), use_of=lambda _: NodeUse(), owns=owns, on_change=lambda: None)
     found.nodes._keep("n", NODE)
     found.slices._keep("n-1", SliceFacts(DRIVER, "n", 1, 1, (("n", GPU), ("n", OTHER)), ()))
     return found
@@ -34,7 +34,7 @@ def claim(namespace: str, owner: str, *, index: int) -> ClaimFacts:
     return ClaimFacts(namespace, "c", (owner,), (GPU.key,), ((GPU.key, index),), shared=False)
 
 
-def foreign(found: Inventory) -> list[int]:
+def foreign(found: NodeInventory) -> list[int]:
     _, (node,) = found.reports()
     return [device.index for device in node.devices if device.foreign]
 

@@ -2,18 +2,18 @@
 
 import pytest
 
-from agentlink.agent.backends.native.budgets import Disruption, Kind
+from agentlink.agent.backends.native.budgets import Disruption, DisruptionKind
 from agentlink.agent.backends.native.inventory import GPU_DRIVERS, GPU_RESOURCES, Settings
 from agentlink.agent.kube.access import BadAccess
-from agentlink.agent.native import Options
+from agentlink.agent.native import AgentOptions
 
 
 def test_what_is_not_said_is_as_usual() -> None:
-    assert Options().inventory == Settings(resources=GPU_RESOURCES, drivers=GPU_DRIVERS)
+    assert AgentOptions().inventory == Settings(resources=GPU_RESOURCES, drivers=GPU_DRIVERS)
 
 
 def test_what_counts_as_gpus_may_be_said() -> None:
-    said = Options(
+    said = AgentOptions(
         node_selectors=("pool=a", "zone in (x, y)"),
         gpu_resources=("example.com/gpu",),
         gpu_drivers=("gpu.example.com",),
@@ -30,17 +30,19 @@ def test_what_counts_as_gpus_may_be_said() -> None:
 
 
 def test_what_is_kept_from_disruption_may_be_said_and_other_words_are_refused() -> None:
-    assert Options().disruption == Disruption()
-    said = Options(disruption_budgets=("single", "gangs"), do_not_disrupt=("none",)).disruption
-    assert said == Disruption(frozenset({Kind.SINGLE, Kind.GANGS}), frozenset({Kind.NONE}))
+    assert AgentOptions().disruption == Disruption()
+    said = AgentOptions(disruption_budgets=("single", "gangs"), do_not_disrupt=("none",)).disruption
+    assert said == Disruption(
+        frozenset({DisruptionKind.SINGLE, DisruptionKind.GANGS}), frozenset({DisruptionKind.NONE})
+    )
     with pytest.raises(BadAccess, match="'elastic' names no workloads: write reserved, gangs, single, none"):
-        Options(do_not_disrupt=("elastic",))
+        AgentOptions(do_not_disrupt=("elastic",))
     with pytest.raises(BadAccess, match="'adopted' names no workloads: write reserved, gangs, single, none"):
-        Options(do_not_disrupt=("adopted",))
-    assert Options(disruption_budgets=("adopted",)).disruption.budgets == {Kind.ADOPTED}
+        AgentOptions(do_not_disrupt=("adopted",))
+    assert AgentOptions(disruption_budgets=("adopted",)).disruption.budgets == {DisruptionKind.ADOPTED}
 
 
 @pytest.mark.parametrize("pair", ["gpu.nvidia.com", "=class", "a=", "a=b=c", "A b=c"])
 def test_a_device_class_that_is_none_is_refused_with_a_sentence(pair: str) -> None:
     with pytest.raises(BadAccess, match="names no device class: write driver=class"):
-        Options(device_classes=(pair,))
+        AgentOptions(device_classes=(pair,))

@@ -7,18 +7,18 @@ from uuid import uuid4
 import pytest
 
 from agentlink.agent.backends.native.attempts import CountedPod
-from agentlink.agent.backends.native.devices import Ask, CannotHold, Claim
-from agentlink.agent.backends.native.inventory import Inventory, Settings
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.places import Keeper, Place
+from agentlink.agent.backends.native.devices import CannotHold, ContainerRequest, DeviceClaim
+from agentlink.agent.backends.native.inventory import NodeInventory, Settings
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.places import KeptNamespace, NamespaceKeeper
 from agentlink.agent.backends.native.slices import SliceDevice
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden
 from agentlink.agent.kube.resources import NAMESPACES, RESOURCE_QUOTAS, Resource
-from agentlink.protocol import AssignedPod, BoundNamespace, NamespaceReport
+from agentlink.protocol import AssignedPod, NamespaceBinding, NamespaceReport
 from agentlink.tests.kube.made import assigned
 
-BOUND = BoundNamespace(id=uuid4(), namespace="nlp-jobs", team="nlp")
+BOUND = NamespaceBinding(id=uuid4(), namespace="nlp-jobs", team="nlp")
 
 
 class Api:
@@ -41,8 +41,10 @@ class Api:
 
 
 async def kept(api: Api, security: str) -> str:
-    keeper = Keeper(cast(Kube, api), cast(Inventory, None), Names(), own_namespace="chamber-agent")
-    return await keeper.keep(BOUND, Place(team="nlp", binding="", security=security, going=False))
+    keeper = NamespaceKeeper(
+        cast(Kube, api), cast(NodeInventory, None), DomainNames(), own_namespace="chamber-agent"
+    )
+    return await keeper.keep(BOUND, KeptNamespace(team="nlp", binding="", security=security, going=False))
 
 
 class Quota:
@@ -72,17 +74,19 @@ class Nodes:
     def quota_key(self, _: object) -> str:
         return "gpus"
 
-    def ask(self, pod: AssignedPod, _: str) -> Ask:
+    def ask(self, pod: AssignedPod, _: str) -> ContainerRequest:
         if self.lost:
             raise CannotHold(f"Node {pod.node} is not there any more.")
-        return Ask(claims=(Claim(((0, cast(SliceDevice, None)),), shared=False),))
+        return ContainerRequest(claims=(DeviceClaim(((0, cast(SliceDevice, None)),), shared=False),))
 
 
 async def test_pods_of_a_lost_node_count_until_they_are_gone_as_what_their_job_asks_for_or_as_they_did() -> (
     None
 ):
     api, nodes = Quota(), Nodes()
-    keeper = Keeper(cast(Kube, api), cast(Inventory, nodes), Names(), own_namespace="chamber-agent")
+    keeper = NamespaceKeeper(
+        cast(Kube, api), cast(NodeInventory, nodes), DomainNames(), own_namespace="chamber-agent"
+    )
     first, second = assigned(0, 1)
     asks = (("nvidia.com/gpu", 2), ("rdma/hca", 1))
     there = [CountedPod("ns", uuid4(), first, asks), CountedPod("ns", uuid4(), second, ())]
@@ -122,8 +126,8 @@ async def test_one_that_an_admin_gave_a_level_is_kept_as_it_is(has: str) -> None
 
 async def test_why_one_is_not_kept_can_be_told_however_much_a_webhook_says() -> None:
     api = Api(may_label=False, words="".join(f"No {number}.\x00 " for number in range(1000)))
-    inventory = cast(Inventory, SimpleNamespace(quota_keys=tuple))
-    keeper = Keeper(cast(Kube, api), inventory, Names(), own_namespace="chamber-agent")
+    inventory = cast(NodeInventory, SimpleNamespace(quota_keys=tuple))
+    keeper = NamespaceKeeper(cast(Kube, api), inventory, DomainNames(), own_namespace="chamber-agent")
     for problem, begins in (
         (await keeper.keep(BOUND, None), "It does not exist, and the agent may not make it: No 0. No 1."),
         (await keeper.set_quota("nlp-jobs", ()), "Its quota cannot be written: No 0. No 1."),

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from agentlink.agent.backends.native.slices import Mark, SliceDevice, devices_of, in_order, read_slice
+from agentlink.agent.backends.native.slices import (
+    DeviceAttribute,
+    SliceDevice,
+    devices_of,
+    in_order,
+    read_slice,
+)
 
 DRIVER = "gpu.nvidia.com"
 
@@ -45,7 +51,9 @@ def names(*bodies: dict[str, Any]) -> list[str]:
 
 def test_a_gpu_is_read_with_type_memory_and_what_tells_it_apart() -> None:
     assert read(slice_of(gpu("gpu-0"))) == [
-        SliceDevice(DRIVER, "n", "gpu-0", "gpu", "NVIDIA-A100", 40960, Mark(DRIVER, "uuid", '"GPU-gpu-0"'))
+        SliceDevice(
+            DRIVER, "n", "gpu-0", "gpu", "NVIDIA-A100", 40960, DeviceAttribute(DRIVER, "uuid", '"GPU-gpu-0"')
+        )
     ]
 
 
@@ -60,17 +68,17 @@ def test_a_mig_device_is_a_type_of_its_own_named_as_feature_discovery_names_it()
 @pytest.mark.parametrize(
     ("attributes", "mark"),
     [
-        ({f"{DRIVER}/uuid": {"string": "a"}, "index": {"int": 3}}, Mark(DRIVER, "uuid", '"a"')),
+        ({f"{DRIVER}/uuid": {"string": "a"}, "index": {"int": 3}}, DeviceAttribute(DRIVER, "uuid", '"a"')),
         (
             {"resource.kubernetes.io/pciBusID": {"string": "0000:01"}},
-            Mark("resource.kubernetes.io", "pciBusID", '"0000:01"'),
+            DeviceAttribute("resource.kubernetes.io", "pciBusID", '"0000:01"'),
         ),
-        ({"index": {"int": 3}}, Mark(DRIVER, "index", "3")),
-        ({"uuid": {"string": 'a" || true || "'}, "minor": {"int": 1}}, Mark(DRIVER, "minor", "1")),
+        ({"index": {"int": 3}}, DeviceAttribute(DRIVER, "index", "3")),
+        ({"uuid": {"string": 'a" || true || "'}, "minor": {"int": 1}}, DeviceAttribute(DRIVER, "minor", "1")),
     ],
 )
 def test_the_first_attribute_that_tells_devices_apart_is_its_mark(
-    attributes: dict[str, Any], mark: Mark
+    attributes: dict[str, Any], mark: DeviceAttribute
 ) -> None:
     device = only(slice_of({"name": "a", "attributes": attributes}))
     assert device.mark == mark

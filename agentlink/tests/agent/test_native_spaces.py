@@ -10,11 +10,11 @@ import pytest
 from agentlink.agent.backends.native import spaces as module
 from agentlink.agent.backends.native.attempts import CountedPod
 from agentlink.agent.backends.native.marks import Marks
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.places import Keeper
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.places import NamespaceKeeper
 from agentlink.agent.backends.native.spaces import Spaces
-from agentlink.agent.kube.client import Event, Kube, Listing
-from agentlink.protocol import AssignedPod, BoundNamespace, NamespaceReport, Namespaces
+from agentlink.agent.kube.client import Kube, Listing, WatchEvent
+from agentlink.protocol import AssignedPod, NamespaceBinding, NamespaceReport, Namespaces
 from agentlink.tests.agents import running
 from agentlink.tests.kube.made import assigned
 from agentlink.tests.kube.native import work
@@ -28,9 +28,9 @@ class Nothing:
     async def pages(self, *_: object) -> AsyncGenerator[Listing]:
         yield Listing([], "1")
 
-    async def watch(self, *_: object) -> AsyncGenerator[Event]:
+    async def watch(self, *_: object) -> AsyncGenerator[WatchEvent]:
         await asyncio.Event().wait()
-        yield Event("", {})
+        yield WatchEvent("", {})
 
 
 class Told:
@@ -60,13 +60,13 @@ class World:
     def __init__(self) -> None:
         self.keeper, self.changes = Told(), asyncio.Event()
         self.counted: list[CountedPod] = []
-        bound = BoundNamespace(id=uuid4(), namespace="nlp-jobs", team="nlp")
+        bound = NamespaceBinding(id=uuid4(), namespace="nlp-jobs", team="nlp")
         self.namespaces = Namespaces(version=1, bound=(bound,))
         self.spaces = Spaces(
             cast(Kube, Nothing()),
             Marks(b"k" * 32),
-            cast(Keeper, self.keeper),
-            Names(),
+            cast(NamespaceKeeper, self.keeper),
+            DomainNames(),
             resources=(),
             counted=lambda: iter(self.counted),
             on_change=self.changes.set,

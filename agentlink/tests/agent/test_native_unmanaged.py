@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from agentlink.agent.backends.native.adoption import describe, read_entry
-from agentlink.agent.backends.native.marks import Mark
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.marks import JobOrigin
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.unmanaged import QUEUE, for_kueue, read
 from agentlink.agent.kube.resources import DEPLOYMENTS, JOB_SETS, MPI_JOBS, RAY_JOBS, Resource
 from agentlink.tests.agent.test_native_adoption import RESOURCES, job
 
-NAMES = Names()
+NAMES = DomainNames()
 OWNER = [{"controller": True, "kind": "JobSet", "name": "x", "uid": "u"}]
 Json = dict[str, Any]
 
@@ -71,6 +71,6 @@ def test_a_job_for_kueue_is_not_adopted_and_is_told_where_nothing_else_made_it()
     quiet = job()
     quiet["metadata"]["labels"] = {QUEUE: "user-queue"}
     assert read_entry(quiet, None, NAMES, resources=RESOURCES).queue == "user-queue"
-    assert read_entry(quiet, Mark.OWN, NAMES, resources=RESOURCES).queue == ""
+    assert read_entry(quiet, JobOrigin.OWN, NAMES, resources=RESOURCES).queue == ""
     quiet["metadata"]["ownerReferences"] = OWNER
     assert read_entry(quiet, None, NAMES, resources=RESOURCES).queue == ""

@@ -13,7 +13,7 @@ import pytest
 
 from agentlink.agent import exporter
 from agentlink.agent.backends.native import usage
-from agentlink.agent.backends.native.usage import Exporter, GpuUse, Holder, summed, trim
+from agentlink.agent.backends.native.usage import Exporter, GpuExporters, Holder, summed, trim
 from agentlink.protocol import UsageFigure
 from agentlink.tests.agent.exporters import MEMORY, POWER, SM, TENSOR, UTIL, gpu, page
 
@@ -144,8 +144,8 @@ def clock() -> Clock:
 @asynccontextmanager
 async def asking(
     port: int, *exporters: Exporter, users: tuple[str, ...] = (), clock: Callable[[], float] = time.monotonic
-) -> AsyncIterator[GpuUse]:
-    use = GpuUse(Mock(), holders=lambda: HOLDERS, users=lambda: users, port=port, clock=clock)
+) -> AsyncIterator[GpuExporters]:
+    use = GpuExporters(Mock(), holders=lambda: HOLDERS, users=lambda: users, port=port, clock=clock)
     use._found[0].items = {f"gpu-operator/{number}": each for number, each in enumerate(exporters)}
     async with use:
         yield use

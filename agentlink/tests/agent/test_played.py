@@ -6,11 +6,13 @@ from uuid import UUID
 import pytest
 
 from agentlink.agent.backends.played import BAD_USAGE, CLASS_SECONDS, RUN_SECONDS, Play, play
-from agentlink.protocol import Assignment
+from agentlink.protocol import DesiredAttempt
 
 
-def assignment(*command: str, job_class: str = "", limit: int | None = None, number: int = 1) -> Assignment:
-    return Assignment(
+def assignment(
+    *command: str, job_class: str = "", limit: int | None = None, number: int = 1
+) -> DesiredAttempt:
+    return DesiredAttempt(
         workload=UUID(int=number), slug="w", attempt=UUID(int=number), number=1, pods=(), let_go=True, image="i",
         command=command, grace_seconds=5, job_class=job_class, time_limit_seconds=limit,
     )  # fmt: skip

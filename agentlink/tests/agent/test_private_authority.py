@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from agentlink.agent.check.found import Asked
+from agentlink.agent.check.found import CheckOptions
 from agentlink.agent.check.server import server
 from agentlink.agent.command import main, main_native
 
@@ -136,7 +136,7 @@ def test_an_authority_that_cannot_be_used_is_a_sentence(
     (tmp_path / "token").write_text("cha_x")
     (tmp_path / "none.crt").write_text("nothing")
     given: Any = {"url": "https://chamber.test", "token_file": tmp_path / "token"}
-    asked = Asked(url="https://chamber.test", token="cha_x")
+    asked = CheckOptions(url="https://chamber.test", token="cha_x")
     for name, why in (
         ("absent.crt", "cannot be read (No such file or directory)."),
         ("none.crt", "no certif"),

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from agentlink.agent import command, farewell, release
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.farewell import Server
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.farewell import ServerAddress
 from agentlink.agent.kube.access import Access
 from agentlink.agent.kube.errors import NotFound
 from agentlink.agent.kube.resources import JOBS, SECRETS, JsonObject, Resource
 from agentlink.agent.link import LinkLost
-from agentlink.agent.native import Options
+from agentlink.agent.native import AgentOptions
 from agentlink.agent.release import Left, NotReleased
 
-NAMES = Names()
-SERVER = Server("http://chamber.test", lambda: "cha_x")
+NAMES = DomainNames()
+SERVER = ServerAddress("http://chamber.test", lambda: "cha_x")
 
 
 def job(name: str, **status: Any) -> JsonObject:
@@ -81,14 +81,14 @@ class Api:
     async def let_go(self, *_: object, **__: object) -> Sequence[object]:
         return []
 
-    async def tell(self, _: Server, uid: str, __: object) -> str:
+    async def tell(self, _: ServerAddress, uid: str, __: object) -> str:
         self.told.append(uid)
         return ""
 
     async def release(self, *, in_cluster: bool = False) -> Left:
         access: Any = SimpleNamespace(namespace="default")
         return await release.release(
-            access, Options(), stop_workloads=False, timeout_seconds=60, settle_seconds=0, server=SERVER,
+            access, AgentOptions(), stop_workloads=False, timeout_seconds=60, settle_seconds=0, server=SERVER,
             in_cluster=in_cluster,
         )  # fmt: skip
 

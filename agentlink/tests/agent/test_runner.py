@@ -21,10 +21,9 @@ from agentlink.agent.runner import LONGEST_PAUSE_SECONDS, _pause, run_agent
 from agentlink.protocol import (
     Ack,
     AssignedPod,
-    Assignment,
-    BoundNamespace,
+    AssignedShare,
     Desired,
-    DeviceShare,
+    DesiredAttempt,
     Discovered,
     Error,
     ErrorCode,
@@ -32,15 +31,16 @@ from agentlink.protocol import (
     Hello,
     Inventory,
     Message,
+    NamespaceBinding,
     Namespaces,
     Observed,
-    Phase,
     PodReport,
     PodState,
+    ReportedPhase,
     Taken,
     ToAgent,
-    Usage,
     UsageFigure,
+    UsageReport,
     Verdict,
     Verdicts,
 )
@@ -85,7 +85,7 @@ class Script:
                 heard.append(await self.said.get())
         return heard
 
-    async def greeted(self, *assignments: Assignment, generation: int = 1) -> Hello:
+    async def greeted(self, *assignments: DesiredAttempt, generation: int = 1) -> Hello:
         """Answer the next hello with a full set."""
         hello = await self.hears(Hello)
         assert isinstance(hello, Hello)
@@ -108,17 +108,17 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     return found
 
 
-def full(connection: uuid.UUID, *assignments: Assignment, generation: int = 1) -> Desired:
+def full(connection: uuid.UUID, *assignments: DesiredAttempt, generation: int = 1) -> Desired:
     return Desired(
         connection=connection, generation=generation, base=None, part=0, last=True, assignments=assignments
     )
 
 
-def work(number: int = 1) -> Assignment:
-    return Assignment(
+def work(number: int = 1) -> DesiredAttempt:
+    return DesiredAttempt(
         workload=uuid.UUID(int=number), slug="w", attempt=uuid.UUID(int=100 + number), number=1, let_go=True,
         image="i", command=("sleep 60",), grace_seconds=1,
-        pods=(AssignedPod(index=0, node="n1", devices=(DeviceShare(index=0, share_milli=1000),)),),
+        pods=(AssignedPod(index=0, node="n1", devices=(AssignedShare(index=0, share_milli=1000),)),),
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ async def test_a_report_that_is_not_acknowledged_is_said_again_and_one_that_is_n
         assert isinstance(again, Observed)
         assert [each.attempt for each in again.reports] == [each.attempt for each in first.reports]
         last = first
-        while last.reports[0].phase is not Phase.RUNNING:
+        while last.reports[0].phase is not ReportedPhase.RUNNING:
             last = await script.hears(Observed)  # type: ignore[assignment]  # of that kind
         script.answers.put_nowait(
             Ack(reports=tuple(Taken(attempt=each.attempt, sequence=each.sequence) for each in last.reports))
@@ -219,9 +219,9 @@ class Starting(SimulatedCluster):
     def __init__(self) -> None:
         super().__init__(nodes(2))
         self.seen = asyncio.Event()
-        self.says(Phase.STARTING)
+        self.says(ReportedPhase.STARTING)
 
-    def says(self, phase: Phase, **pod: Any) -> None:
+    def says(self, phase: ReportedPhase, **pod: Any) -> None:
         self.seen.clear()
         pods = (PodReport(index=0, node="n1", **{"state": PodState.PENDING, **pod}),)
         self.what = Observation(work().workload, work().attempt, 1, phase, pods)
@@ -245,12 +245,15 @@ async def test_mere_progress_of_what_is_starting_waits_and_its_phase_does_not(
         assert isinstance(first, Observed)
         script.answers.put_nowait(_taken(first))
         for state in (PodState.PENDING, PodState.RUNNING):
-            cluster.says(Phase.STARTING, state=state, reason="ContainerCreating")
+            cluster.says(ReportedPhase.STARTING, state=state, reason="ContainerCreating")
             await asyncio.wait_for(cluster.seen.wait(), 60)
-        cluster.says(Phase.RUNNING, state=PodState.RUNNING)
+        cluster.says(ReportedPhase.RUNNING, state=PodState.RUNNING)
         news = await script.hears(Observed)
     assert isinstance(news, Observed)
-    assert [report.phase for report in (*first.reports, *news.reports)] == [Phase.STARTING, Phase.RUNNING]
+    assert [report.phase for report in (*first.reports, *news.reports)] == [
+        ReportedPhase.STARTING,
+        ReportedPhase.RUNNING,
+    ]
 
 
 async def test_a_message_that_is_full_does_not_wait_for_more(
@@ -407,12 +410,12 @@ async def test_what_workloads_make_of_their_gpus_is_told_once_for_several_measur
     monkeypatch.setattr(cluster, "usage", usage)
     async with running(agent(cluster)):
         await script.greeted()
-        await script.hears(Usage)  # of one measurement, where another came before the server's answer
-        told = await script.hears(Usage)
-        assert isinstance(told, Usage)
+        await script.hears(UsageReport)  # of one measurement, where another came before the server's answer
+        told = await script.hears(UsageReport)
+        assert isinstance(told, UsageReport)
         assert [(figure.workload, figure.utilisation_percent) for figure in told.figures] == [(workload, 50)]
         while percents:
-            await script.hears(Usage)
+            await script.hears(UsageReport)
         # A cluster that cannot be measured any more costs its figures and nothing else.
         while "could not be measured" not in caplog.text:
             await script.hears(Heartbeat)
@@ -425,14 +428,14 @@ async def test_what_is_bound_is_kept_told_about_and_answered_for(script: Script)
         expected: list[uuid.UUID] | None = None
         answers: Sequence[Verdict] = ()
 
-        async def expect(self, assignments: Collection[Assignment]) -> None:
+        async def expect(self, assignments: Collection[DesiredAttempt]) -> None:
             self.expected = [each.attempt for each in assignments]
 
         async def answer(self, verdicts: Sequence[Verdict]) -> None:
             self.answers = verdicts
 
     cluster, waits = Cluster(nodes(1)), work(2).model_copy(update={"let_go": False})
-    bound = BoundNamespace(id=uuid.uuid4(), namespace="nlp-jobs", team="nlp")
+    bound = NamespaceBinding(id=uuid.uuid4(), namespace="nlp-jobs", team="nlp")
     async with running(agent(cluster)):
         await script.greeted(work(), waits)
         script.answers.put_nowait(Namespaces(version=3, bound=(bound,)))

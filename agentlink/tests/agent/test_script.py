@@ -8,7 +8,7 @@ import pytest
 
 from agentlink.agent.backends.base import NoLogs
 from agentlink.agent.backends.simulated import SimulatedCluster
-from agentlink.protocol import AssignedPod, Assignment, DeviceShare
+from agentlink.protocol import AssignedPod, AssignedShare, DesiredAttempt
 from agentlink.tests.agents import nodes
 
 ATTEMPT = UUID(int=5)
@@ -25,11 +25,11 @@ class Clock:
 async def cluster_with(command: str, clock: Clock) -> SimulatedCluster:
     cluster = SimulatedCluster(nodes(1), clock=clock)
     pods = [
-        AssignedPod(index=index, node="n1", devices=(DeviceShare(index=index, share_milli=1000),))
+        AssignedPod(index=index, node="n1", devices=(AssignedShare(index=index, share_milli=1000),))
         for index in (0, 1)
     ]
     await cluster.create(
-        Assignment(
+        DesiredAttempt(
             workload=UUID(int=4), slug="s", attempt=ATTEMPT, number=1, pods=tuple(pods), let_go=True, image="i",
             command=("sh", "-c", command), grace_seconds=5,
         ),

@@ -11,15 +11,15 @@ from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.protocol import (
     AssignedPod,
-    Assignment,
-    BoundNamespace,
+    AssignedShare,
+    DesiredAttempt,
     DeviceReport,
-    DeviceShare,
     Epoch,
+    NamespaceBinding,
     Namespaces,
     NodeReport,
-    Phase,
     PodState,
+    ReportedPhase,
 )
 from agentlink.tests.agents import nodes
 
@@ -45,35 +45,35 @@ def cluster(clock: Clock) -> SimulatedCluster:
 def job(
     command: str = "sleep 10", *, workload: UUID | None = None, on: tuple[tuple[str, int], ...] = (("n1", 0),),
     share: int = 1000, limit: int | None = None, grace: int = 30,
-) -> Assignment:  # fmt: skip
+) -> DesiredAttempt:  # fmt: skip
     pods = tuple(
-        AssignedPod(index=index, node=node, devices=(DeviceShare(index=device, share_milli=share),))
+        AssignedPod(index=index, node=node, devices=(AssignedShare(index=device, share_milli=share),))
         for index, (node, device) in enumerate(on)
     )
-    return Assignment(
+    return DesiredAttempt(
         workload=workload or uuid4(), slug="w", attempt=uuid4(), number=1, pods=pods, let_go=True, image="i",
         command=("sh", "-c", command) if command else (), grace_seconds=grace, time_limit_seconds=limit,
     )  # fmt: skip
 
 
-async def create(cluster: SimulatedCluster, assignment: Assignment) -> Assignment:
+async def create(cluster: SimulatedCluster, assignment: DesiredAttempt) -> DesiredAttempt:
     await cluster.create(assignment, assignment.pods)
     return assignment
 
 
-async def seen(cluster: SimulatedCluster, assignment: Assignment) -> Observation:
+async def seen(cluster: SimulatedCluster, assignment: DesiredAttempt) -> Observation:
     _, found = await cluster.observe(-1)
     return next(one for one in found if one.attempt == assignment.attempt)
 
 
 async def test_pods_start_run_and_end_at_their_own_times(cluster: SimulatedCluster, clock: Clock) -> None:
     made = await create(cluster, job("sleep 10; exit 3"))
-    assert (await seen(cluster, made)).phase is Phase.STARTING
+    assert (await seen(cluster, made)).phase is ReportedPhase.STARTING
     clock.now += 0.7
-    assert (await seen(cluster, made)).phase is Phase.RUNNING
+    assert (await seen(cluster, made)).phase is ReportedPhase.RUNNING
     clock.now += 100
     ended = await seen(cluster, made)
-    assert (ended.phase, ended.exit_code, ended.reason) == (Phase.FAILED, 3, "exit-code")
+    assert (ended.phase, ended.exit_code, ended.reason) == (ReportedPhase.FAILED, 3, "exit-code")
     assert ended.ended_at is not None
     assert ended.running_at is not None
     assert (ended.ended_at - ended.running_at).total_seconds() == pytest.approx(10, abs=0.01)
@@ -84,13 +84,13 @@ async def test_a_command_that_fails_at_once_does_so_at_once(cluster: SimulatedCl
     made = await create(cluster, job("exit 3"))
     clock.now += 0.7
     ended = await seen(cluster, made)
-    assert (ended.phase, ended.exit_code, ended.ended_at) == (Phase.FAILED, 3, ended.running_at)
+    assert (ended.phase, ended.exit_code, ended.ended_at) == (ReportedPhase.FAILED, 3, ended.running_at)
 
 
 async def test_what_serves_runs_until_it_is_stopped(cluster: SimulatedCluster, clock: Clock) -> None:
     made = await create(cluster, job("python serve.py").model_copy(update={"job_class": "serving"}))
     clock.now += 1e6
-    assert (await seen(cluster, made)).phase is Phase.RUNNING
+    assert (await seen(cluster, made)).phase is ReportedPhase.RUNNING
 
 
 async def test_a_command_that_sleeps_beyond_its_time_limit_fails_by_it(
@@ -105,11 +105,11 @@ async def test_stopping_takes_a_part_of_the_grace_period(cluster: SimulatedClust
     made = await create(cluster, job())
     clock.now += 1
     await cluster.stop(made.attempt, None)
-    assert (await seen(cluster, made)).phase is Phase.STOPPING
+    assert (await seen(cluster, made)).phase is ReportedPhase.STOPPING
     assert cluster.used_milli() == {("n1", 0): 1000}
     clock.now += 2.1
     gone = await seen(cluster, made)
-    assert (gone.phase, gone.exit_code, gone.pods) == (Phase.GONE, None, ())
+    assert (gone.phase, gone.exit_code, gone.pods) == (ReportedPhase.GONE, None, ())
     assert cluster.used_milli() == {}
 
 
@@ -127,14 +127,14 @@ async def test_some_pods_are_stopped_and_more_are_created(cluster: SimulatedClus
         (0, "n1", PodState.RUNNING),
         (1, "n2", PodState.RUNNING),
     ]
-    assert grown.phase is Phase.RUNNING
+    assert grown.phase is ReportedPhase.RUNNING
 
 
 async def test_a_device_takes_no_more_than_itself(cluster: SimulatedCluster) -> None:
     await create(cluster, job(share=750))
     refused = await create(cluster, job(share=500))
     found = await seen(cluster, refused)
-    assert (found.phase, found.reason, found.created_at) == (Phase.FAILED, "unschedulable", None)
+    assert (found.phase, found.reason, found.created_at) == (ReportedPhase.FAILED, "unschedulable", None)
     assert "less than 0.5 GPUs left" in found.message
     assert cluster.used_milli() == {("n1", 0): 750}
 
@@ -156,8 +156,8 @@ async def test_a_slice_is_taken_whole_and_one_to_a_pod(clock: Clock) -> None:
     whole = await create(cluster, job(share=1000))
     part = await create(cluster, job(share=100))
     assert "whole, as 0.143 GPUs; 1 are planned" in (await seen(cluster, whole)).message
-    assert (await seen(cluster, part)).phase is Phase.FAILED
-    shares = tuple(DeviceShare(index=index, share_milli=143) for index in range(2))
+    assert (await seen(cluster, part)).phase is ReportedPhase.FAILED
+    shares = tuple(AssignedShare(index=index, share_milli=143) for index in range(2))
     both = job().model_copy(update={"pods": (AssignedPod(index=0, node="n1", devices=shares),)})
     await create(cluster, both)
     assert (
@@ -166,7 +166,7 @@ async def test_a_slice_is_taken_whole_and_one_to_a_pod(clock: Clock) -> None:
     assert cluster.used_milli() == {}
     first = await create(cluster, job(share=143))
     second = await create(cluster, job(share=143))
-    assert (await seen(cluster, first)).phase is Phase.STARTING
+    assert (await seen(cluster, first)).phase is ReportedPhase.STARTING
     assert (await seen(cluster, second)).message.startswith("GPU 0 of n1 has less than 0.143 GPUs left")
 
 
@@ -177,7 +177,11 @@ async def test_a_node_that_fails_loses_its_pods_and_the_others_wait_to_be_stoppe
     clock.now += 1
     cluster.set_down("n1")
     lost = await seen(cluster, made)
-    assert (lost.phase, lost.reason, [pod.node for pod in lost.pods]) == (Phase.FAILED, "node-lost", ["n2"])
+    assert (lost.phase, lost.reason, [pod.node for pod in lost.pods]) == (
+        ReportedPhase.FAILED,
+        "node-lost",
+        ["n2"],
+    )
     await cluster.stop(made.attempt, None)
     clock.now += 3
     assert (await seen(cluster, made)).pods == ()
@@ -187,7 +191,7 @@ async def test_a_node_that_fails_loses_its_pods_and_the_others_wait_to_be_stoppe
 async def test_only_what_has_ended_is_forgotten(cluster: SimulatedCluster, clock: Clock) -> None:
     made = await create(cluster, job("sleep 1"))
     await cluster.forget(made.attempt)
-    assert (await seen(cluster, made)).phase is Phase.STARTING
+    assert (await seen(cluster, made)).phase is ReportedPhase.STARTING
     clock.now += 5
     await cluster.observe(-1)
     await cluster.forget(made.attempt)
@@ -204,7 +208,7 @@ async def test_what_changed_is_told_once_and_waited_for(cluster: SimulatedCluste
     assert not waiting.done()
     cluster.delete_pods(made.attempt)
     await asyncio.wait_for(waiting, timeout=60)
-    assert (await cluster.observe(version))[1][0].phase is Phase.GONE
+    assert (await cluster.observe(version))[1][0].phase is ReportedPhase.GONE
     nodes_version, all_nodes = await cluster.nodes(-1)
     assert len(all_nodes or ()) == 2
     assert (await cluster.nodes(nodes_version))[1] is None
@@ -220,8 +224,8 @@ async def test_a_cluster_with_a_state_file_goes_on_where_it_was(tmp_path: Path, 
     await first.observe(-1)
     clock.now += 4
     again = SimulatedCluster(nodes(2), clock=clock, state_file=file)
-    assert (await seen(again, made)).phase is Phase.RUNNING
-    assert (await seen(again, stopped)).phase is Phase.GONE
+    assert (await seen(again, made)).phase is ReportedPhase.RUNNING
+    assert (await seen(again, stopped)).phase is ReportedPhase.GONE
     assert again.used_milli() == {("n1", 0): 1000}
     file.write_text("nonsense")
     assert (await SimulatedCluster(nodes(2), state_file=file).observe(-1))[1] == []
@@ -248,7 +252,7 @@ async def test_what_has_ended_does_not_run_again_for_a_server_that_forgot_it(
         await again.create(each, each.pods)
 
     assert {each.attempt: await seen(again, each) for each in (ended, failed)} == told
-    assert (await seen(again, stopped)).phase is Phase.STARTING, "nothing of it had ended by itself"
+    assert (await seen(again, stopped)).phase is ReportedPhase.STARTING, "nothing of it had ended by itself"
     assert again.used_milli() == {("n2", 1): 1000}
     monkeypatch.setattr(simulated, "MOST_PAST", 1)
     for each in (ended, failed):
@@ -257,7 +261,10 @@ async def test_what_has_ended_does_not_run_again_for_a_server_that_forgot_it(
     last = SimulatedCluster(nodes(2), clock=clock, state_file=file)
     for each in (ended, failed):
         await last.create(each, each.pods)
-    assert [(await seen(last, each)).phase for each in (ended, failed)] == [Phase.STARTING, Phase.FAILED]
+    assert [(await seen(last, each)).phase for each in (ended, failed)] == [
+        ReportedPhase.STARTING,
+        ReportedPhase.FAILED,
+    ]
 
 
 async def test_what_its_agent_remembers_is_in_the_state_file(tmp_path: Path, clock: Clock) -> None:
@@ -271,7 +278,7 @@ async def test_what_its_agent_remembers_is_in_the_state_file(tmp_path: Path, clo
     again = SimulatedCluster(nodes(2), clock=clock, state_file=file)
     assert again.memory is not None
     assert again.memory.epoch == Epoch(of=row, number=8)
-    assert (await seen(again, made)).phase is Phase.STARTING
+    assert (await seen(again, made)).phase is ReportedPhase.STARTING
     again.save()
     assert file.read_text().count("\n") == 2, "nothing is written where nothing was learned"
     assert SimulatedCluster(nodes(2)).memory is None
@@ -284,13 +291,13 @@ async def test_pods_live_on_while_the_calendar_clock_is_moved() -> None:
     calendar.now += 3600
     during = await create(cluster, job("sleep 10", on=(("n2", 0),)))
     clock.now, calendar.now = clock.now + 0.7, calendar.now + 0.7
-    assert (await seen(cluster, before)).phase is Phase.RUNNING
+    assert (await seen(cluster, before)).phase is ReportedPhase.RUNNING
     calendar.now -= 3600
     clock.now, calendar.now = clock.now + 10, calendar.now + 10
 
     ended, later = await seen(cluster, before), await seen(cluster, during)
 
-    assert (ended.phase, later.phase) == (Phase.SUCCEEDED, Phase.SUCCEEDED)
+    assert (ended.phase, later.phase) == (ReportedPhase.SUCCEEDED, ReportedPhase.SUCCEEDED)
     assert cluster.used_milli() == {}
     # What is told comes from the clock that was wrong when the attempt began, as that of a real node would.
     assert ended.created_at is not None
@@ -307,11 +314,11 @@ async def test_pods_live_on_after_the_machine_was_started_again(tmp_path: Path, 
     began_anew = Clock()
     began_anew.now = 60.0
     again = SimulatedCluster(nodes(2), clock=began_anew, state_file=file)
-    assert (await seen(again, made)).phase is Phase.RUNNING
+    assert (await seen(again, made)).phase is ReportedPhase.RUNNING
 
     began_anew.now += 10.7
 
-    assert (await seen(again, made)).phase is Phase.SUCCEEDED
+    assert (await seen(again, made)).phase is ReportedPhase.SUCCEEDED
 
 
 async def test_a_bound_namespace_is_there_and_empty(cluster: SimulatedCluster) -> None:
@@ -319,7 +326,7 @@ async def test_a_bound_namespace_is_there_and_empty(cluster: SimulatedCluster) -
     assert found is not None
     assert (found.version, found.namespaces, found.jobs) == (0, [], ())
     await cluster.bind(
-        Namespaces(version=4, bound=(BoundNamespace(id=uuid4(), namespace="nlp-jobs", team="nlp"),))
+        Namespaces(version=4, bound=(NamespaceBinding(id=uuid4(), namespace="nlp-jobs", team="nlp"),))
     )
     version, found = await cluster.discovered(version)
     assert found is not None

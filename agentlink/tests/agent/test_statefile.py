@@ -8,11 +8,11 @@ import pytest
 from agentlink.agent.backends import statefile
 from agentlink.agent.backends.jobs import Job
 from agentlink.agent.backends.statefile import StateFile
-from agentlink.protocol import Assignment, Phase
+from agentlink.protocol import DesiredAttempt, ReportedPhase
 
 
-def job(number: int, phase: Phase = Phase.STARTING) -> Job:
-    assignment = Assignment(
+def job(number: int, phase: ReportedPhase = ReportedPhase.STARTING) -> Job:
+    assignment = DesiredAttempt(
         workload=UUID(int=number), slug="w", attempt=UUID(int=number), number=1, pods=(), let_go=True, image="i",
         grace_seconds=1,
     )  # fmt: skip
@@ -30,7 +30,7 @@ def test_changes_are_added_and_read_back_in_their_order(path: Path) -> None:
     file = StateFile(path)
     file.write(jobs, jobs)
     whole = path.stat().st_size
-    jobs[one] = job(1, Phase.SUCCEEDED)
+    jobs[one] = job(1, ReportedPhase.SUCCEEDED)
     file.write({one: jobs[one]}, jobs)
     assert path.stat().st_size < 2 * whole
     file.write({two: None}, {one: jobs[one]})

@@ -9,7 +9,7 @@ from typing import Any
 from agentlink import spaces
 from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import Settings
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.places import ROLE
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
@@ -231,7 +231,7 @@ def left_of_chamber(job: Json) -> set[str]:
             *metadata.get("annotations", ()),
             *metadata.get("finalizers", ()),
         }
-        names |= {key for key in said if key.startswith(Names().domain)}
+        names |= {key for key in said if key.startswith(DomainNames().domain)}
     return names - ADOPT.keys()
 
 

@@ -5,9 +5,9 @@ from typing import Any
 from uuid import UUID
 
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts
-from agentlink.agent.backends.native.phases import Attempt
+from agentlink.agent.backends.native.phases import ObservedAttempt
 from agentlink.agent.backends.native.plans import JobPlan
-from agentlink.protocol import AssignedPod, DeviceShare
+from agentlink.protocol import AssignedPod, AssignedShare
 
 ATTEMPT = UUID(int=7)
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -20,7 +20,7 @@ def at(seconds: float) -> datetime:
 
 def assigned(*indexes: int) -> tuple[AssignedPod, ...]:
     """Return pods of these indexes, each on a node of its own."""
-    share = DeviceShare(index=0, share_milli=1000)
+    share = AssignedShare(index=0, share_milli=1000)
     return tuple(AssignedPod(index=index, node=f"n{index}", devices=(share,)) for index in indexes)
 
 
@@ -54,7 +54,7 @@ def pod(index: int = 0, phase: str = "Running", *, of: str = "train", **fields: 
     )  # fmt: skip
 
 
-def attempt(*things: JobFacts | PodFacts) -> Attempt:
+def attempt(*things: JobFacts | PodFacts) -> ObservedAttempt:
     """Return the attempt of these Jobs and pods."""
     jobs = [each for each in things if isinstance(each, JobFacts)]
-    return Attempt.of(jobs, [each for each in things if isinstance(each, PodFacts)])
+    return ObservedAttempt.of(jobs, [each for each in things if isinstance(each, PodFacts)])

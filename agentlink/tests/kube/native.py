@@ -11,7 +11,7 @@ from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
-from agentlink.protocol import ENDED, AssignedPod, Assignment, DeviceShare, NodeReport, Phase
+from agentlink.protocol import ENDED, AssignedPod, AssignedShare, DesiredAttempt, NodeReport, ReportedPhase
 from rig.namespaces import Json, Namespace
 
 SECONDS = 60.0
@@ -23,13 +23,13 @@ def pods_on(*places: tuple[str, Iterable[int]], share: int = 1000) -> tuple[Assi
         AssignedPod(
             index=index,
             node=node,
-            devices=tuple(DeviceShare(index=device, share_milli=share) for device in devices),
+            devices=tuple(AssignedShare(index=device, share_milli=share) for device in devices),
         )
         for index, (node, devices) in enumerate(places)
     )
 
 
-def work(*pods: AssignedPod, **fields: Any) -> Assignment:
+def work(*pods: AssignedPod, **fields: Any) -> DesiredAttempt:
     """Return an assignment of these pods that is let go; `play` is how they are played."""
     played = {f"CHAMBER_TEST_{key.upper()}": value for key, value in fields.pop("play", {}).items()}
     given: dict[str, Any] = {
@@ -45,7 +45,7 @@ def work(*pods: AssignedPod, **fields: Any) -> Assignment:
         "grace_seconds": 5,
         **fields,
     }
-    return Assignment(pods=pods, **given)
+    return DesiredAttempt(pods=pods, **given)
 
 
 class Agent:
@@ -53,34 +53,34 @@ class Agent:
 
     def __init__(self, cluster: NativeCluster) -> None:
         self.cluster = cluster
-        self.wanted: dict[UUID, Assignment] = {}
+        self.wanted: dict[UUID, DesiredAttempt] = {}
 
-    async def begin(self, *assignments: Assignment) -> None:
+    async def begin(self, *assignments: DesiredAttempt) -> None:
         """Have assignments wanted and their pods created."""
         await self.want(*assignments)
         for assignment in assignments:
             await self.cluster.create(assignment, assignment.pods)
 
-    async def want(self, *assignments: Assignment) -> None:
+    async def want(self, *assignments: DesiredAttempt) -> None:
         """Have assignments wanted; their pods are there already, or are not to be."""
         self.wanted |= {each.attempt: each for each in assignments}
         await self.cluster.expect(tuple(self.wanted.values()))
 
-    async def stop(self, assignment: Assignment) -> None:
+    async def stop(self, assignment: DesiredAttempt) -> None:
         """Have an attempt not wanted any more."""
         self.wanted.pop(assignment.attempt, None)
         await self.cluster.expect(tuple(self.wanted.values()))
         await self.cluster.stop(assignment.attempt, None)
 
-    async def seen(self, attempt: Assignment) -> Observation | None:
+    async def seen(self, attempt: DesiredAttempt) -> Observation | None:
         """Return what is observed of an attempt now; None where nothing is."""
         _, found = await self.cluster.observe(-1)
         return next((each for each in found if each.attempt == attempt.attempt), None)
 
     async def until(
         self,
-        attempt: Assignment,
-        holds: Callable[[Observation], object] | Phase,
+        attempt: DesiredAttempt,
+        holds: Callable[[Observation], object] | ReportedPhase,
         *,
         seconds: float = SECONDS,
     ) -> Observation:
@@ -92,16 +92,16 @@ class Agent:
                     version, _ = await self.cluster.observe(-1)
                     found = await self.seen(attempt)
                     if found is not None and (
-                        found.phase is holds if isinstance(holds, Phase) else holds(found)
+                        found.phase is holds if isinstance(holds, ReportedPhase) else holds(found)
                     ):
                         return found
-                    over = found is not None and isinstance(holds, Phase) and found.phase in ENDED
+                    over = found is not None and isinstance(holds, ReportedPhase) and found.phase in ENDED
                     assert not over, f"It ended otherwise: {found}"
                     await self.cluster.changed(version)
         except TimeoutError:
             raise AssertionError(f"Not within {seconds} s; the last was {found}") from None
 
-    async def forgotten(self, attempt: Assignment) -> None:
+    async def forgotten(self, attempt: DesiredAttempt) -> None:
         """Forget an attempt, and return when nothing of it is left."""
         await self.cluster.forget(attempt.attempt)
         async with asyncio.timeout(SECONDS):

@@ -14,7 +14,7 @@ from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.lease import Leadership
-from agentlink.protocol import AssignedPod, Assignment, DeviceShare, Phase
+from agentlink.protocol import AssignedPod, AssignedShare, DesiredAttempt, ReportedPhase
 from agentlink.tests.kube.native import Agent, pods_on, work
 from agentlink.tests.kube.test_dra import prepare
 from rig import charts
@@ -54,18 +54,18 @@ def account(namespace: Namespace, workloads: Namespace, tmp_path: Path) -> Itera
         yield namespace.account_kubeconfig(name, tmp_path)
 
 
-def assignment(node: str, **fields: Any) -> Assignment:
+def assignment(node: str, **fields: Any) -> DesiredAttempt:
     pods = tuple(
-        AssignedPod(index=index, node=node, devices=(DeviceShare(index=index, share_milli=1000),))
+        AssignedPod(index=index, node=node, devices=(AssignedShare(index=index, share_milli=1000),))
         for index in range(2)
     )
-    return Assignment(
+    return DesiredAttempt(
         workload=uuid.uuid4(), slug="train-1", attempt=uuid.uuid4(), number=1, pods=pods, let_go=True,
         team="nlp", image="registry.test/train:1", grace_seconds=30, **fields,
     )  # fmt: skip
 
 
-async def reaches(cluster: NativeCluster, attempt: uuid.UUID, *phases: Phase) -> None:
+async def reaches(cluster: NativeCluster, attempt: uuid.UUID, *phases: ReportedPhase) -> None:
     """Wait until the attempt is in one of these phases."""
     async with asyncio.timeout(SECONDS):
         while True:
@@ -101,14 +101,14 @@ async def test_it_runs_stops_and_forgets_workloads_with_these_rights(
         assert [one.name for one in nodes or ()] == [node]
         await cluster.expect([ends, stays])
         await cluster.create(ends, ends.pods)
-        await reaches(cluster, ends.attempt, Phase.SUCCEEDED)
+        await reaches(cluster, ends.attempt, ReportedPhase.SUCCEEDED)
         await cluster.forget(ends.attempt)
         await is_gone(workloads, "pods")
         await cluster.create(stays, stays.pods)
-        await reaches(cluster, stays.attempt, Phase.RUNNING)
+        await reaches(cluster, stays.attempt, ReportedPhase.RUNNING)
         assert len(workloads.items("policy/v1", "poddisruptionbudgets")) == 1
         await cluster.stop(stays.attempt, None)
-        await reaches(cluster, stays.attempt, Phase.GONE)
+        await reaches(cluster, stays.attempt, ReportedPhase.GONE)
         await cluster.forget(stays.attempt)
         for plural, version in KINDS:
             await is_gone(workloads, plural, version)
@@ -127,10 +127,10 @@ async def test_it_claims_and_shares_published_devices_with_these_rights(
         agent = Agent(cluster)
         await agent.begin(*shared)
         for each in shared:
-            await agent.until(each, Phase.RUNNING)
+            await agent.until(each, ReportedPhase.RUNNING)
         for each in shared:
             await agent.stop(each)
-            await agent.until(each, Phase.GONE)
+            await agent.until(each, ReportedPhase.GONE)
             await agent.forgotten(each)
     await is_gone(workloads, "resourceclaims", "resource.k8s.io/v1")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentlink.agent.check import Asked, Problem, Report, examine, server
+from agentlink.agent.check import CheckOptions, CheckReport, Problem, examine, server
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.rights import RIGHTS, Where, rules
@@ -19,15 +19,15 @@ pytestmark = pytest.mark.kube
 RBAC = "rbac.authorization.k8s.io/v1"
 
 
-def found(kubeconfig: Path, **asked: Any) -> Report:
-    async def look() -> Report:
+def found(kubeconfig: Path, **asked: Any) -> CheckReport:
+    async def look() -> CheckReport:
         async with Kube(load(kubeconfig)) as kube:
-            return await examine(kube, Asked(**asked))
+            return await examine(kube, CheckOptions(**asked))
 
     return asyncio.run(look())
 
 
-def words(report: Report, check: str) -> list[str]:
+def words(report: CheckReport, check: str) -> list[str]:
     return [problem.problem for name, problem in report.problems if name == check]
 
 
@@ -103,7 +103,7 @@ def test_the_server_is_asked_whether_it_lets_this_cluster_in(
 ) -> None:
     asked_for: list[str] = []
 
-    async def lets_in(_: Asked, uid: str) -> list[Problem]:
+    async def lets_in(_: CheckOptions, uid: str) -> list[Problem]:
         asked_for.append(uid)
         return []
 

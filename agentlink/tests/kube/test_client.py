@@ -14,11 +14,11 @@ from agentlink.agent.kube.access import Access, load
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import (
     AlreadyExists,
-    Conflict,
     Forbidden,
     Invalid,
     KubeError,
     NotFound,
+    ObjectConflict,
     Throttled,
     Unauthorised,
     Unreachable,
@@ -43,8 +43,8 @@ async def test_what_the_api_server_refuses_is_told_by_kind(namespace: Namespace)
         nothing = Resource("no.such.group", "v1", "things", "Thing")
         for expected, attempt in (
             (AlreadyExists, kube.create(SERVICES, SERVICE, namespace.name)),
-            (Conflict, kube.replace(SERVICES, stale, namespace.name)),
-            (Conflict, kube.delete(SERVICES, "one", namespace.name, uid="another")),
+            (ObjectConflict, kube.replace(SERVICES, stale, namespace.name)),
+            (ObjectConflict, kube.delete(SERVICES, "one", namespace.name, uid="another")),
             (Invalid, kube.create(JOBS, {"metadata": {"name": "x"}}, namespace.name)),
             (NotFound, kube.get(SERVICES, "two", namespace.name)),
             (NotFound, kube.get(nothing, "two", namespace.name)),

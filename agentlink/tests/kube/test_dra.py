@@ -9,7 +9,7 @@ import pytest
 
 from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.kube.resources import JsonObject
-from agentlink.protocol import BoundNamespace, Namespaces, Phase
+from agentlink.protocol import NamespaceBinding, Namespaces, ReportedPhase
 from agentlink.tests.kube.native import agent_of, foreign, items, pods_on, reported, work
 from rig.namespaces import Namespace
 from rig.namespaces import namespace as another
@@ -91,7 +91,7 @@ async def test_pods_are_given_exactly_the_devices_of_their_plan(namespace: Names
             (index, "NVIDIA-H100-80GB-HBM3", 81559) for index in range(4)
         ]
         await agent.begin(gang)
-        await agent.until(gang, Phase.RUNNING)
+        await agent.until(gang, ReportedPhase.RUNNING)
         assert await devices_of(namespace) == {
             "0": {first: {"gpu-1", "gpu-3"}},
             "1": {second: {"gpu-0", "gpu-2"}},
@@ -100,7 +100,7 @@ async def test_pods_are_given_exactly_the_devices_of_their_plan(namespace: Names
         inventory = await reported(agent, lambda nodes: len(nodes) == 2)
         assert [foreign(inventory[name]) for name in (first, second)] == [[], []]
         await agent.stop(gang)
-        await agent.until(gang, Phase.GONE)
+        await agent.until(gang, ReportedPhase.GONE)
         await agent.forgotten(gang)
     assert await no_claims(namespace)
 
@@ -114,7 +114,7 @@ async def test_two_workloads_share_a_device_and_the_last_one_takes_the_claim_alo
         assert (await reported(agent, bool))[node].sharing
         await agent.begin(small, large)
         for each in (small, large):
-            await agent.until(each, Phase.RUNNING)
+            await agent.until(each, ReportedPhase.RUNNING)
         (claim,) = await items(namespace, "resource.k8s.io/v1", "resourceclaims")
         assert len(claim["metadata"]["ownerReferences"]) == len(claim["status"]["reservedFor"]) == 2
         (result,) = claim["status"]["allocation"]["devices"]["results"]
@@ -123,7 +123,7 @@ async def test_two_workloads_share_a_device_and_the_last_one_takes_the_claim_alo
             (kept,) = await items(namespace, "resource.k8s.io/v1", "resourceclaims")
             assert kept["metadata"]["uid"] == claim["metadata"]["uid"]
             await agent.stop(each)
-            await agent.until(each, Phase.GONE)
+            await agent.until(each, ReportedPhase.GONE)
             await agent.forgotten(each)
     assert await no_claims(namespace)
 
@@ -135,10 +135,10 @@ async def test_a_device_is_free_again_when_all_that_share_it_end_at_once(namespa
         await reported(agent, bool)
         await agent.begin(*both)
         for each in both:
-            await agent.until(each, Phase.RUNNING)
+            await agent.until(each, ReportedPhase.RUNNING)
         await asyncio.gather(*(agent.stop(each) for each in both))
         for each in both:
-            await agent.until(each, Phase.GONE)
+            await agent.until(each, ReportedPhase.GONE)
         await asyncio.gather(*(agent.forgotten(each) for each in both))
         assert await no_claims(namespace)
         await reported(agent, lambda nodes: foreign(nodes[node]) == [], 10)
@@ -151,16 +151,16 @@ async def test_a_share_of_a_device_that_another_namespace_has_is_refused_with_th
     with another(control_plane) as elsewhere:
         mine = work(*pods_on((node, (0,)), share=500))
         theirs = work(*pods_on((node, (0,)), share=500), namespace=elsewhere.name)
-        bound = BoundNamespace(id=uuid4(), namespace=elsewhere.name, team="nlp")
+        bound = NamespaceBinding(id=uuid4(), namespace=elsewhere.name, team="nlp")
         labels = {"metadata": {"labels": {"chamber.internal/team": "nlp"}}}
         await asyncio.to_thread(namespace.admin.merge, "v1", "namespaces", elsewhere.name, labels)
         async with agent_of(namespace, settings=settings) as agent:
             await agent.cluster.bind(Namespaces(version=1, bound=(bound,)))
             assert (await reported(agent, bool))[node].sharing
             await agent.begin(mine)
-            await agent.until(mine, Phase.RUNNING)
+            await agent.until(mine, ReportedPhase.RUNNING)
             await agent.begin(theirs)
-            refused = await agent.until(theirs, Phase.FAILED)
+            refused = await agent.until(theirs, ReportedPhase.FAILED)
             assert (refused.reason, refused.message) == (
                 "unschedulable",
                 f"GPU 0 of node {node} is shared by pods of namespace {namespace.name}; "
@@ -207,7 +207,7 @@ async def test_a_device_that_is_withdrawn_moves_no_index_of_what_runs_also_over_
     runs = work(*pods_on((node, (2,))))
     async with agent_of(namespace, settings=settings) as agent:
         await agent.begin(runs)
-        await agent.until(runs, Phase.RUNNING)
+        await agent.until(runs, ReportedPhase.RUNNING)
     await asyncio.to_thread(publish, namespace, node, (1, 2, 3), generation=2)
     async with agent_of(namespace, settings=settings) as agent:
         (report,) = (await reported(agent, bool)).values()
@@ -219,4 +219,4 @@ async def test_a_device_that_is_withdrawn_moves_no_index_of_what_runs_also_over_
         assert device.published.name == "gpu-2"
         seen = await agent.seen(runs)
         assert seen is not None
-        assert seen.phase is Phase.RUNNING
+        assert seen.phase is ReportedPhase.RUNNING

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentlink.agent.backends.native.inventory import Settings
-from agentlink.protocol import DeviceReport, NodeReport, Phase
+from agentlink.protocol import DeviceReport, NodeReport, ReportedPhase
 from agentlink.tests.kube.native import agent_of, foreign, pods_on, reported, work
 from rig.namespaces import Json, Namespace
 
@@ -76,7 +76,7 @@ async def test_what_others_use_is_not_chambers_and_what_its_own_pods_hold_is(nam
     mine = work(*pods_on((node, (3,))), cpu_milli=1000)
     async with agent_of(namespace) as agent:
         await agent.begin(mine)
-        await agent.until(mine, Phase.RUNNING)
+        await agent.until(mine, ReportedPhase.RUNNING)
         theirs = stranger("theirs", node, 2, cpu="1500m", memory="1.5Gi")
         await thread(admin.create, theirs, "pods", namespace.name)
         used = (await reported(agent, lambda found: bool(foreign(found[node]))))[node]
@@ -90,7 +90,7 @@ async def test_what_others_use_is_not_chambers_and_what_its_own_pods_hold_is(nam
         assert (healed[node].cpu_milli, len(healed[node].devices)) == (10_000, 4)
         seen = await agent.seen(mine)
         assert seen is not None
-        assert seen.phase is Phase.RUNNING
+        assert seen.phase is ReportedPhase.RUNNING
 
 
 async def test_what_the_device_plugin_cannot_hold_is_refused_with_the_reason(namespace: Namespace) -> None:
@@ -105,5 +105,5 @@ async def test_what_the_device_plugin_cannot_hold_is_refused_with_the_reason(nam
             (beyond, f"Node {node} has no GPU 8 any more."),
             (nowhere, "Node no-such-node is not there any more."),
         ):
-            seen = await agent.until(attempt, Phase.FAILED)
+            seen = await agent.until(attempt, ReportedPhase.FAILED)
             assert (seen.reason, seen.message, seen.created_at) == ("unschedulable", sentence, None)

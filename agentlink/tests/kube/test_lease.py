@@ -10,9 +10,9 @@ import pytest
 
 from agentlink.agent.kube.access import Access, load
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.lease import Leadership, Note
+from agentlink.agent.kube.lease import Leadership, LeaseNote
 from agentlink.agent.kube.resources import LEASES, JsonObject
-from agentlink.agent.memory import Memory
+from agentlink.agent.memory import AgentMemory
 from agentlink.protocol import Epoch
 from agentlink.tests.kube.wires import wired
 from rig.namespaces import Namespace
@@ -31,7 +31,7 @@ class Candidate:
         access: Access,
         namespace: str,
         lease_seconds: int = LEASE_SECONDS,
-        note: tuple[str, Note] | None = None,
+        note: tuple[str, LeaseNote] | None = None,
     ) -> None:
         self.begun = asyncio.Event()
         self.began_at = self.ended_at = 0.0
@@ -85,7 +85,7 @@ async def test_one_of_two_leads_and_the_other_begins_at_once_when_it_gives_up(na
 
 async def test_what_a_leader_remembers_the_next_one_finds_on_the_lease(namespace: Namespace) -> None:
     access, name, row = load(namespace.kubeconfig), "chamber.internal/epoch", uuid4()
-    memories = Memory(), Memory()
+    memories = AgentMemory(), AgentMemory()
     first = Candidate(access, namespace.name, note=(name, memories[0]))
     await asyncio.wait_for(first.begun.wait(), 60)
     memories[0].learn(Epoch(of=row, number=7))

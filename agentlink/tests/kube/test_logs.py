@@ -11,8 +11,8 @@ import pytest
 from agentlink.agent.backends.base import LogPiece, NoLogs
 from agentlink.agent.backends.native import logs
 from agentlink.agent.backends.native.logs import _moment
-from agentlink.agent.keeping import Keeper
-from agentlink.protocol import LIVING, Phase
+from agentlink.agent.keeping import LogKeeper
+from agentlink.protocol import LIVING, ReportedPhase
 from agentlink.protocol import logs as messages
 from agentlink.tests.kube.kubelet import kubelet_of
 from agentlink.tests.kube.native import Agent, agent_of, pods_on, work
@@ -60,7 +60,7 @@ async def test_a_pod_is_read_followed_and_gone_on_with_through_the_api_server(
         await agent.begin(gang)
         await agent.until(gang, lambda seen: bool(seen.pods))
         await _not_started(agent, gang.attempt)
-        await agent.until(gang, Phase.RUNNING)
+        await agent.until(gang, ReportedPhase.RUNNING)
         kubelet.say(*(f"line {number}" for number in range(20)))
         text, cursor = await read(agent, gang.attempt, tail_bytes=40)
         assert text == "".join(f"line {number}\n" for number in range(15, 20))
@@ -79,7 +79,7 @@ async def test_a_pod_is_read_followed_and_gone_on_with_through_the_api_server(
         pod = agent.cluster.pod_of(gang.attempt, 0)
         assert pod is not None
         await asyncio.to_thread(namespace.play, pod[1], run_for="0s", ends="3")
-        await agent.until(gang, Phase.FAILED)
+        await agent.until(gang, ReportedPhase.FAILED)
         kubelet.end()
         assert await asyncio.wait_for(following.get(), 60) is None
         await task
@@ -117,7 +117,7 @@ async def test_the_last_words_of_a_gang_are_kept_when_one_fails_and_when_it_is_s
     async with agent_of(namespace) as agent, kubelet_of(namespace, node) as kubelet, kept_of(agent) as kept:
         for each in (fails, stops):
             await agent.begin(each)
-            await agent.until(each, Phase.RUNNING)
+            await agent.until(each, ReportedPhase.RUNNING)
         kubelet.say("working")
         failing = agent.cluster.pod_of(fails.attempt, 1)
         assert failing is not None
@@ -129,7 +129,7 @@ async def test_the_last_words_of_a_gang_are_kept_when_one_fails_and_when_it_is_s
         kubelet.say("last words")
         kubelet.end()
         await agent.until(fails, lambda seen: not any(pod.state in LIVING for pod in seen.pods))
-        await agent.until(stops, Phase.GONE)
+        await agent.until(stops, ReportedPhase.GONE)
         for each in (fails, stops):
             await kept.keeper.forget(each.attempt)
         async with asyncio.timeout(60):
@@ -144,11 +144,11 @@ async def test_the_last_words_of_a_gang_are_kept_when_one_fails_and_when_it_is_s
 class Kept:
     """Stores what a keeper sends."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: LogKeeper) -> None:
         self.keeper = keeper
         self.texts: dict[tuple[UUID, int], str] = {}
 
-    async def take(self, message: messages.Kept) -> None:
+    async def take(self, message: messages.KeptLogs) -> None:
         for item in message.items:
             self.texts[item.attempt, item.pod] = item.text
         self.keeper.stored(self.texts)
@@ -157,7 +157,7 @@ class Kept:
 @asynccontextmanager
 async def kept_of(agent: Agent) -> AsyncIterator[Kept]:
     """Keep what an agent's pods have written, as its runner does."""
-    kept = Kept(Keeper(agent.cluster))
+    kept = Kept(LogKeeper(agent.cluster))
     tasks = [
         asyncio.create_task(kept.keeper.send(kept.take)),
         asyncio.create_task(_observe(agent, kept.keeper)),
@@ -171,7 +171,7 @@ async def kept_of(agent: Agent) -> AsyncIterator[Kept]:
         await kept.keeper.close()
 
 
-async def _observe(agent: Agent, keeper: Keeper) -> None:
+async def _observe(agent: Agent, keeper: LogKeeper) -> None:
     version = -1
     while True:
         version, seen = await agent.cluster.observe(version)

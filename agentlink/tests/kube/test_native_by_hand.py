@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentlink.agent.backends.native.budgets import Disruption
-from agentlink.protocol import LIVING, Assignment, Phase, PodState
+from agentlink.protocol import LIVING, DesiredAttempt, PodState, ReportedPhase
 from agentlink.tests.kube.native import Agent, agent_of, items, pods_on, work
 from rig.namespaces import Namespace
 
@@ -17,31 +17,31 @@ async def admin(namespace: Namespace, act: str, *arguments: Any, **options: Any)
     return await asyncio.to_thread(getattr(namespace.admin, act), *arguments, **options)
 
 
-async def run(agent: Agent, node: str, *, first: int, **play: str) -> Assignment:
+async def run(agent: Agent, node: str, *, first: int, **play: str) -> DesiredAttempt:
     """Return a running gang of two pods on the node's devices from the first on."""
     gang = work(*pods_on((node, (first,)), (node, (first + 1,))), play=play)
     await agent.begin(gang)
-    await agent.until(gang, Phase.RUNNING)
+    await agent.until(gang, ReportedPhase.RUNNING)
     return gang
 
 
-def pod_of(agent: Agent, gang: Assignment) -> str:
+def pod_of(agent: Agent, gang: DesiredAttempt) -> str:
     """Return the name of a gang's pod 1."""
     place = agent.cluster.pod_of(gang.attempt, 1)
     assert place is not None
     return place[1]
 
 
-def job_of(agent: Agent, gang: Assignment) -> str:
+def job_of(agent: Agent, gang: DesiredAttempt) -> str:
     """Return the name of a gang's Job."""
     attempt = agent.cluster.attempts.get(gang.attempt)
     assert attempt is not None
     return attempt.jobs[0].name
 
 
-async def ends(agent: Agent, gang: Assignment, code: str, sentence: str) -> None:
+async def ends(agent: Agent, gang: DesiredAttempt, code: str, sentence: str) -> None:
     """Check how a gang ends, and that it is then stopped as a whole and forgotten."""
-    failed = await agent.until(gang, Phase.FAILED)
+    failed = await agent.until(gang, ReportedPhase.FAILED)
     assert failed.reason == code
     assert sentence in failed.message
     assert failed.created_at is not None
@@ -87,7 +87,7 @@ async def test_a_job_whose_record_is_torn_away_is_followed_until_its_pods_are_go
             namespace, "merge", "batch/v1", "jobs", job, {"metadata": {"finalizers": None}}, namespace.name
         )
         await admin(namespace, "delete", "batch/v1", "jobs", job, namespace.name, propagationPolicy="Orphan")
-        failed = await agent.until(gang, Phase.FAILED)
+        failed = await agent.until(gang, ReportedPhase.FAILED)
         assert (failed.reason, len(failed.pods)) == ("job-deleted", 2)
         assert agent.cluster.attempts.use_of(node).held == {0, 1}
         await agent.cluster.stop(gang.attempt, None)
@@ -101,9 +101,9 @@ async def test_a_node_that_vanishes_ends_what_ran_there_and_the_rest_is_stopped(
     gang = work(*pods_on((first, (0,)), (second, (0,))))
     async with agent_of(namespace) as agent:
         await agent.begin(gang)
-        await agent.until(gang, Phase.RUNNING)
+        await agent.until(gang, ReportedPhase.RUNNING)
         await admin(namespace, "delete", "v1", "nodes", second)
-        failed = await agent.until(gang, Phase.FAILED)
+        failed = await agent.until(gang, ReportedPhase.FAILED)
         assert failed.reason == "node-lost"
         assert f"Node {second} was lost" in failed.message
         await agent.cluster.stop(gang.attempt, None)
@@ -119,8 +119,8 @@ async def test_a_time_limit_counts_from_when_all_pods_run_and_the_cluster_keeps_
     gang = work(*pods_on((node, (0,)), (node, (1,))), time_limit_seconds=2, play={"starts_in": "2s"})
     async with agent_of(namespace) as agent:
         await agent.begin(gang)
-        await agent.until(gang, Phase.RUNNING)
-        failed = await agent.until(gang, Phase.FAILED)
+        await agent.until(gang, ReportedPhase.RUNNING)
+        failed = await agent.until(gang, ReportedPhase.FAILED)
         assert (failed.reason, failed.message) == ("time-limit", "It ran for its time limit of 2 s.")
         (job,) = await items(namespace, "batch/v1", "jobs")
         assert job["spec"]["activeDeadlineSeconds"] >= 5
@@ -153,7 +153,7 @@ async def test_a_job_that_pretends_to_be_chambers_is_nobodys(namespace: Namespac
             "pods",
         )
         await agent.stop(gang)
-        gone = await agent.until(gang, Phase.GONE)
+        gone = await agent.until(gang, ReportedPhase.GONE)
         assert not any(pod.state in LIVING for pod in gone.pods)
         await agent.forgotten(gang)
         (left,) = await items(namespace, "batch/v1", "jobs")
@@ -173,7 +173,7 @@ async def test_a_job_that_is_put_in_the_place_of_chambers_own_is_nobodys(namespa
         await admin(
             namespace, "delete", "batch/v1", "jobs", name, namespace.name, propagationPolicy="Background"
         )
-        await agent.until(gang, Phase.FAILED)
+        await agent.until(gang, ReportedPhase.FAILED)
         # All that can be copied of it, the mark too, with one word more to run.
         container = job["spec"]["template"]["spec"]["containers"][0]
         container["command"].append("--mine")
@@ -208,7 +208,7 @@ async def test_a_name_that_somebody_took_is_left_to_him(namespace: Namespace) ->
     await admin(namespace, "create", body, "jobs", namespace.name)
     async with agent_of(namespace) as agent:
         await agent.begin(gang)
-        failed = await agent.until(gang, Phase.FAILED)
+        failed = await agent.until(gang, ReportedPhase.FAILED)
         assert (failed.reason, failed.created_at) == ("name-taken", None)
         await agent.forgotten(gang)
     assert [job["metadata"]["name"] for job in await items(namespace, "batch/v1", "jobs")] == [name]
@@ -229,9 +229,9 @@ async def test_a_namespace_that_is_deleted_takes_its_workloads_and_does_not_wait
     async with agent_of(namespace) as agent:
         gang = work(*pods_on((node, (0,)), (node, (1,))), namespace=other)
         await agent.begin(gang)
-        await agent.until(gang, Phase.RUNNING)
+        await agent.until(gang, ReportedPhase.RUNNING)
         await admin(namespace, "delete", "v1", "namespaces", other)
-        failed = await agent.until(gang, Phase.FAILED)
+        failed = await agent.until(gang, ReportedPhase.FAILED)
         assert failed.reason in ("pod-deleted", "job-deleted")  # whichever goes first
         await agent.cluster.stop(gang.attempt, None)
         await agent.until(gang, lambda seen: not any(pod.state in LIVING for pod in seen.pods))

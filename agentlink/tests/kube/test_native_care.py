@@ -12,18 +12,18 @@ import pytest
 from agentlink.agent.backends.native import care as caring
 from agentlink.agent.backends.native import reasons
 from agentlink.agent.backends.native.adopting import Adopter
-from agentlink.agent.backends.native.attempts import Attempts
+from agentlink.agent.backends.native.attempts import AttemptIndex
 from agentlink.agent.backends.native.care import Care
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, Said, read_job
 from agentlink.agent.backends.native.making import Maker
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.plans import AttemptVerdict
 from agentlink.agent.backends.native.policies import Eviction
-from agentlink.protocol import Phase
+from agentlink.protocol import ReportedPhase
 from agentlink.tests.kube.made import ATTEMPT, NOW, assigned, at, job, pod
 from agentlink.tests.kube.native import work
 
-NAMES = Names()
+NAMES = DomainNames()
 
 
 class Written:
@@ -47,7 +47,7 @@ class Written:
 def care(kube: Written, *things: Any) -> Care:
     """Return what looks after an attempt of these Jobs and pods."""
     touched: list[UUID] = []
-    attempts = Attempts(touched.append, lambda _: None)
+    attempts = AttemptIndex(touched.append, lambda _: None)
     for each in things:
         take = attempts.take_job if hasattr(each, "plan") else attempts.take_pod
         take(each.name, None, each)
@@ -64,10 +64,10 @@ class Told:
         pass
 
 
-def verdicts(kube: Written) -> list[Verdict]:
+def verdicts(kube: Written) -> list[AttemptVerdict]:
     """Return the verdicts that were written."""
     texts = (each["metadata"]["annotations"][NAMES.verdict] for each in kube.patches)
-    return [verdict for verdict in map(Verdict.read, texts) if verdict is not None]
+    return [verdict for verdict in map(AttemptVerdict.read, texts) if verdict is not None]
 
 
 def _taking(made: list[object]) -> Callable[[object], Coroutine[Any, Any, None]]:
@@ -101,7 +101,7 @@ async def test_a_second_pod_that_is_taken_away_does_not_bring_the_first_back_to_
 
 
 async def test_nothing_is_made_or_let_go_of_what_is_over() -> None:
-    for over in (job(0, verdict=Verdict("a", "B.", at(1))), job(0, stopping=True)):
+    for over in (job(0, verdict=AttemptVerdict("a", "B.", at(1))), job(0, stopping=True)):
         kube = Written()
         looking = care(kube, over, pod(0, "Pending", node="", gates=(NAMES.gate,)))
         asked = looking.ask(ATTEMPT)
@@ -129,7 +129,7 @@ async def test_nobody_is_blamed_for_pods_that_are_only_not_heard_of_yet(
     # As they were known when the API server went away: the Job is heard of again before its pods.
     await care(kube, failed, pod(0), pod(1)).look_after(ATTEMPT)
     (patch,) = kube.patches
-    verdict = Verdict.read(patch["metadata"]["annotations"][NAMES.verdict])
+    verdict = AttemptVerdict.read(patch["metadata"]["annotations"][NAMES.verdict])
     assert verdict is not None
     assert (verdict.code, verdict.exit_code) == (code, exit_code)
 
@@ -201,7 +201,7 @@ async def test_what_is_stopped_before_anything_was_made_is_gone() -> None:
     await looking.look_after(ATTEMPT)
     seen = looking.see(ATTEMPT)
     assert seen is not None
-    assert (seen.phase, seen.pods) == (Phase.GONE, ())
+    assert (seen.phase, seen.pods) == (ReportedPhase.GONE, ())
     asked.forget = True
     await looking.look_after(ATTEMPT)
     assert (looking.see(ATTEMPT), looking.knows(ATTEMPT)) == (None, False)
@@ -250,7 +250,7 @@ async def test_a_pod_that_is_made_in_the_place_of_one_of_an_adopted_job_is_not_l
     let_go.clear()
     await looking.look_after(ATTEMPT)
     (patch,) = kube.patches
-    verdict = Verdict.read(patch["metadata"]["annotations"][NAMES.verdict])
+    verdict = AttemptVerdict.read(patch["metadata"]["annotations"][NAMES.verdict])
     assert verdict is not None
     assert (verdict.code, let_go) == (code, [])
 

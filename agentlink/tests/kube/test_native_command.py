@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from agentlink.agent.kube.access import BadAccess
-from agentlink.agent.native import Options
+from agentlink.agent.native import AgentOptions
 from chamber.cli import main
 from rig.namespaces import Namespace
 
@@ -58,13 +58,13 @@ def test_what_cannot_be_used_ends_the_command_with_a_sentence(
     "selector", ["a=b", "pool", "!pool", "x.example/gpu in (a, b),c!=d", "a==b,c notin (d)", "a="]
 )
 def test_selectors_are_taken_as_kubernetes_writes_them(selector: str) -> None:
-    assert Options(node_selectors=(selector,)).node_selectors == (selector,)
+    assert AgentOptions(node_selectors=(selector,)).node_selectors == (selector,)
 
 
 @pytest.mark.parametrize("selector", ["", "=b", "a=b;c", "a in b", "a=b,", "-a=b"])
 def test_what_selects_nothing_is_refused(selector: str) -> None:
     with pytest.raises(BadAccess, match="selects nothing"):
-        Options(node_selectors=(selector,))
+        AgentOptions(node_selectors=(selector,))
 
 
 def _free_port() -> int:

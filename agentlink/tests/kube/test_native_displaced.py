@@ -8,7 +8,7 @@ import pytest
 
 from agentlink.agent.backends.native.budgets import Disruption
 from agentlink.models import Node
-from agentlink.protocol import Phase
+from agentlink.protocol import ReportedPhase
 from agentlink.tests.agents import in_database, until
 from agentlink.tests.conftest import Place
 from agentlink.tests.kube.native import agent_of, items, pods_on, work
@@ -118,14 +118,14 @@ async def test_a_pod_that_is_deleted_by_hand_is_displaced_and_a_cordon_says_why(
     alone = work(*pods_on((node, (0,))))
     async with agent_of(namespace) as agent:
         await agent.begin(alone)
-        await agent.until(alone, Phase.RUNNING)
+        await agent.until(alone, ReportedPhase.RUNNING)
         if cordoned:
             change = {"spec": {"unschedulable": True}}
             await asyncio.to_thread(namespace.admin.merge, "v1", "nodes", node, change)
             await wait_for(agent, node)
         (pod,) = await pods_of(namespace, node)
         await asyncio.to_thread(namespace.admin.delete, "v1", "pods", pod, namespace.name)
-        failed = await agent.until(alone, Phase.FAILED)
+        failed = await agent.until(alone, ReportedPhase.FAILED)
         assert failed.reason == ("drained" if cordoned else "pod-deleted")
 
 
@@ -141,10 +141,10 @@ async def test_a_pod_that_ends_well_because_it_was_evicted_has_not_completed(nam
     alone = work(*pods_on((node, (0,))), play={"stops_in": "30"}, grace_seconds=60)
     async with agent_of(namespace) as agent:
         await agent.begin(alone)
-        await agent.until(alone, Phase.RUNNING)
+        await agent.until(alone, ReportedPhase.RUNNING)
         (pod,) = await pods_of(namespace, node)
         assert await evict(namespace, pod)
-        seen = await agent.until(alone, Phase.FAILED)
+        seen = await agent.until(alone, ReportedPhase.FAILED)
         assert (seen.reason, seen.exit_code) == ("drained", None)
         ended = {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:00:00Z"}
         status = {"phase": "Succeeded", "containerStatuses": [terminated(ended)]}
@@ -152,7 +152,7 @@ async def test_a_pod_that_ends_well_because_it_was_evicted_has_not_completed(nam
             namespace.admin.merge, "v1", "pods", pod, {"status": status}, namespace.name, part="status"
         )
         seen = await agent.until(alone, lambda one: not any(each.state == "running" for each in one.pods))
-        assert (seen.phase, seen.reason) == (Phase.FAILED, "drained")
+        assert (seen.phase, seen.reason) == (ReportedPhase.FAILED, "drained")
 
 
 def terminated(state: Json) -> Json:
@@ -173,7 +173,7 @@ async def test_a_registry_that_is_away_is_no_failure_and_a_wrong_name_is(
     async with agent_of(namespace) as agent:
         await agent.begin(away, wrong)
         for attempt, code in ((away, "registry-unreachable"), (wrong, "image-not-pulled")):
-            assert (await agent.until(attempt, Phase.FAILED)).reason == code
+            assert (await agent.until(attempt, ReportedPhase.FAILED)).reason == code
 
 
 AUTOSCALERS = {"cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"}
@@ -199,7 +199,7 @@ async def test_pods_have_budgets_and_annotations_by_class_for_as_long_as_their_j
     async with agent_of(namespace, disruption=disruption) as agent:
         await agent.begin(*works.values())
         for name, each in works.items():
-            await agent.until(each, Phase.RUNNING)
+            await agent.until(each, ReportedPhase.RUNNING)
             place = agent.cluster.pod_of(each.attempt, 0)
             assert place is not None
             pods = await items(namespace, "v1", "pods")
@@ -212,7 +212,7 @@ async def test_pods_have_budgets_and_annotations_by_class_for_as_long_as_their_j
             assert of[str(works["gang"].attempt)]["minAvailable"] == 2
         for each in works.values():
             await agent.stop(each)
-            await agent.until(each, Phase.GONE)
+            await agent.until(each, ReportedPhase.GONE)
             await agent.forgotten(each)
     await asyncio.to_thread(namespace.until, lambda found: not found, "policy/v1", "poddisruptionbudgets")
 

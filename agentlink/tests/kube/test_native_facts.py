@@ -8,21 +8,21 @@ from uuid import UUID
 import pytest
 
 from agentlink.agent.backends.native import facts
-from agentlink.agent.backends.native.attempts import Attempts
+from agentlink.agent.backends.native.attempts import AttemptIndex
 from agentlink.agent.backends.native.facts import Said, read_job, read_pod
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.plans import JobPlan, Verdict
-from agentlink.protocol import MAX_SENTENCE, AssignedPod, DeviceShare
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.plans import AttemptVerdict, JobPlan
+from agentlink.protocol import MAX_SENTENCE, AssignedPod, AssignedShare
 from agentlink.tests.kube.made import ATTEMPT, at, job, pod
 
-NAMES = Names()
+NAMES = DomainNames()
 WHEN = "2026-11-22T11:59:00Z"
 PLAN = JobPlan(
     UUID(int=1), ATTEMPT, 3, wave=1, size=4, service="train", time_limit_seconds=60, memory_mib=9,
     pods=(
         AssignedPod(
             index=7, node="n7",
-            devices=(DeviceShare(index=2, share_milli=1000), DeviceShare(index=0, share_milli=250)),
+            devices=(AssignedShare(index=2, share_milli=1000), AssignedShare(index=0, share_milli=250)),
         ),
     ),
 )  # fmt: skip
@@ -34,15 +34,15 @@ def test_a_plan_is_read_as_it_was_written(plan: JobPlan) -> None:
 
 
 @pytest.mark.parametrize(
-    "verdict", [Verdict("a", "B.", at(0), 3), Verdict("a", "B.", at(0), None, refused=True)]
+    "verdict", [AttemptVerdict("a", "B.", at(0), 3), AttemptVerdict("a", "B.", at(0), None, refused=True)]
 )
-def test_a_verdict_is_read_as_it_was_written(verdict: Verdict) -> None:
-    assert Verdict.read(verdict.as_text()) == verdict
+def test_a_verdict_is_read_as_it_was_written(verdict: AttemptVerdict) -> None:
+    assert AttemptVerdict.read(verdict.as_text()) == verdict
 
 
 def test_of_a_verdict_that_people_wrote_no_more_is_read_than_can_be_reported() -> None:
-    read = Verdict.read(Verdict("a\x00" * 40, "B\x00" * 2001, at(0), 3).as_text())
-    assert read == Verdict("a" * 40, "B" * MAX_SENTENCE, at(0), 3)
+    read = AttemptVerdict.read(AttemptVerdict("a\x00" * 40, "B\x00" * 2001, at(0), 3).as_text())
+    assert read == AttemptVerdict("a" * 40, "B" * MAX_SENTENCE, at(0), 3)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_of_a_verdict_that_people_wrote_no_more_is_read_than_can_be_reported() -
         *("", "nonsense", "[]", "{}", "null", '{"at":"2026-01-01","code":"a"}', '{"workload":1}'),
         pytest.param("[" * 200_000, id="deep"),
         PLAN.as_text().replace('"number":3', '"number":1e999'),
-        Verdict("a", "B.", at(0), 3).as_text().replace('"exit":3', '"exit":1e999'),
-        Verdict("a", "B.", at(0), 2**31).as_text(),  # more than can be reported
+        AttemptVerdict("a", "B.", at(0), 3).as_text().replace('"exit":3', '"exit":1e999'),
+        AttemptVerdict("a", "B.", at(0), 2**31).as_text(),  # more than can be reported
     ],
 )
 def test_what_is_no_plan_and_no_verdict_is_none(text: str) -> None:
-    assert (JobPlan.read(text), Verdict.read(text)) == (None, None)
+    assert (JobPlan.read(text), AttemptVerdict.read(text)) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ class Seen:
     def __init__(self) -> None:
         self.touched: list[UUID] = []
         self.nodes: list[str] = []
-        self.attempts = Attempts(self.touched.append, self.nodes.append)
+        self.attempts = AttemptIndex(self.touched.append, self.nodes.append)
 
 
 def test_a_pod_is_chambers_by_its_owner_whichever_comes_first() -> None:
@@ -268,7 +268,7 @@ def test_a_job_that_is_gone_is_a_ghost_until_it_is_forgotten() -> None:
     assert found is not None
     assert (found.jobs[0].vanished, found.jobs[0].deleting) == (True, True)
     assert seen.attempts.use_of("n0").held == {0}
-    verdict = Verdict("job-deleted", "It was.", at(9))
+    verdict = AttemptVerdict("job-deleted", "It was.", at(9))
     seen.attempts.judge(found.jobs[0], verdict)
     judged = seen.attempts.get(ATTEMPT)
     assert judged is not None

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentlink.agent.backends.native import reasons
-from agentlink.protocol import LIVING, Phase
+from agentlink.protocol import LIVING, ReportedPhase
 from agentlink.tests.kube.native import agent_of, items, play, pods_on, work
 from rig.namespaces import Namespace
 
@@ -30,14 +30,14 @@ async def test_a_pod_that_fails_by_itself_ends_its_workload_with_the_reason(name
     async with agent_of(namespace) as agent:
         await agent.begin(*attempts.values())
         for how, attempt in attempts.items():
-            await agent.until(attempt, Phase.RUNNING)
+            await agent.until(attempt, ReportedPhase.RUNNING)
             place = agent.cluster.pod_of(attempt.attempt, 0)
             assert place is not None
             await play(namespace, place[1], run_for="0s", ends=how)
         for how, attempt in attempts.items():
             code, sentence, exit_code = ENDS[how]
             failed = await agent.until(
-                attempt, lambda seen: seen.phase is Phase.FAILED and len(seen.pods) == 1
+                attempt, lambda seen: seen.phase is ReportedPhase.FAILED and len(seen.pods) == 1
             )
             assert (failed.reason, failed.exit_code) == (code, exit_code)
             assert sentence.format(node=node) in failed.message
@@ -61,12 +61,12 @@ async def test_what_cannot_begin_is_given_up_after_a_while_with_the_clusters_wor
             (config, "container-not-made", "cannot begin"),
             (name, "image-not-pulled", "cannot have its image"),
         ):
-            failed = await agent.until(attempt, Phase.FAILED)
+            failed = await agent.until(attempt, ReportedPhase.FAILED)
             assert failed.reason == code
             assert f"on {node} {sentence}: " in failed.message
             assert len(failed.pods) == len(attempt.pods)  # which have their devices still
             await agent.cluster.stop(attempt.attempt, None)
-            await agent.until(attempt, lambda seen: seen.phase is Phase.FAILED and not seen.pods)
+            await agent.until(attempt, lambda seen: seen.phase is ReportedPhase.FAILED and not seen.pods)
 
 
 async def test_a_pod_that_does_not_come_to_its_node_is_refused_so_that_it_is_planned_anew(
@@ -78,9 +78,9 @@ async def test_a_pod_that_does_not_come_to_its_node_is_refused_so_that_it_is_pla
     planned = work(*pods_on((first, (0,)), (second, (0, 1))))
     async with agent_of(namespace) as agent:
         await agent.begin(taken)
-        await agent.until(taken, Phase.RUNNING)
+        await agent.until(taken, ReportedPhase.RUNNING)
         await agent.begin(planned)
-        failed = await agent.until(planned, Phase.FAILED)
+        failed = await agent.until(planned, ReportedPhase.FAILED)
         assert (failed.reason, failed.created_at) == ("unschedulable", None)
         assert f"Pod 1 was planned on {second}, but did not come there within 1 s: " in failed.message
         assert "Insufficient nvidia.com/gpu" in failed.message
@@ -111,7 +111,7 @@ async def test_what_the_api_server_does_not_take_is_refused_with_its_words(names
             ),
             (no_name, "refused", "spec.template.spec.containers[0].env["),
         ):
-            failed = await agent.until(attempt, Phase.FAILED)
+            failed = await agent.until(attempt, ReportedPhase.FAILED)
             assert (failed.reason, failed.created_at, failed.pods) == (code, None, ())
             assert sentence in failed.message
             await agent.forgotten(attempt)
@@ -135,7 +135,7 @@ async def test_a_quota_that_keeps_pods_from_being_made_is_told_and_nothing_is_le
     gang = work(*pods_on((node, (0,)), (node, (1,))))
     async with agent_of(namespace) as agent:
         await agent.begin(gang)
-        failed = await agent.until(gang, Phase.FAILED)
+        failed = await agent.until(gang, ReportedPhase.FAILED)
         assert (failed.reason, failed.created_at) == ("quota-exceeded", None)
         # Two where the other one is not seen yet.
         assert failed.message.startswith(

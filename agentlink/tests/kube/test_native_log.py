@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from agentlink.agent.figures import FIGURES
-from agentlink.protocol import Phase
+from agentlink.protocol import ReportedPhase
 from agentlink.tests.kube.native import agent_of, pods_on, work
 from chamber import logs
 from rig.namespaces import Namespace
@@ -38,9 +38,9 @@ async def test_each_object_that_comes_and_goes_is_a_line_with_workload_attempt_a
     with logs.bind(cluster="east"):
         async with agent_of(namespace) as agent:
             await agent.begin(asked)
-            await agent.until(asked, Phase.RUNNING)
+            await agent.until(asked, ReportedPhase.RUNNING)
             await agent.stop(asked)
-            await agent.until(asked, Phase.GONE)
+            await agent.until(asked, ReportedPhase.GONE)
             await agent.forgotten(asked)
     about = [record for record in told.records if vars(record)["workload"]]
     said = [line(record) for record in about]

@@ -9,21 +9,21 @@ from unittest.mock import patch
 import pytest
 
 from agentlink.agent.backends.native import manifests
-from agentlink.agent.backends.native.devices import Ask
-from agentlink.agent.backends.native.inventory import Inventory
+from agentlink.agent.backends.native.devices import ContainerRequest
+from agentlink.agent.backends.native.inventory import NodeInventory
 from agentlink.agent.backends.native.making import Maker, NotMade, _refused
 from agentlink.agent.backends.native.manifests import Wave
-from agentlink.agent.backends.native.marks import Mark, Marks
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.phases import Attempt
+from agentlink.agent.backends.native.marks import JobOrigin, Marks
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.phases import ObservedAttempt
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import (
     AlreadyExists,
-    Conflict,
     Forbidden,
     Invalid,
     KubeError,
     NotFound,
+    ObjectConflict,
     Throttled,
     Unreachable,
 )
@@ -32,7 +32,7 @@ from agentlink.tests.kube.made import assigned
 from agentlink.tests.kube.native import work
 from agentlink.tests.kube.wires import Answer, Scripted, refusal, scripted
 
-NAMES, MARKS, ASK = Names(), Marks(b"k" * 32), Ask(limits=(("nvidia.com/gpu", "1"),))
+NAMES, MARKS, ASK = DomainNames(), Marks(b"k" * 32), ContainerRequest(limits=(("nvidia.com/gpu", "1"),))
 ASSIGNMENT = work(*assigned(0, 1))
 WAVE = Wave(ASSIGNMENT, ASSIGNMENT.pods, "ns")
 
@@ -62,7 +62,7 @@ def test_a_refusal_is_told_in_the_clusters_words(error: KubeError, code: str, se
 
 
 @pytest.mark.parametrize(
-    "error", [Conflict(409), Throttled(429), Unreachable(0), KubeError(500), KubeError(401)]
+    "error", [ObjectConflict(409), Throttled(429), Unreachable(0), KubeError(500), KubeError(401)]
 )
 def test_what_may_pass_is_no_refusal(error: KubeError) -> None:
     assert _refused(error, "ns") is None
@@ -120,7 +120,7 @@ async def test_what_was_said_of_an_earlier_attempt_is_no_reason_of_this_one(
         scripted(Answer({"metadata": {"resourceVersion": "9"}, "items": events})) as server,
         Kube(server.access) as kube,
     ):
-        assert await maker(kube).why_unmade(cast(Attempt, SimpleNamespace(jobs=(job,)))) == words
+        assert await maker(kube).why_unmade(cast(ObservedAttempt, SimpleNamespace(jobs=(job,)))) == words
 
 
 async def make(server: Scripted) -> list[Any]:
@@ -132,7 +132,7 @@ async def make(server: Scripted) -> list[Any]:
 
 
 def maker(kube: Kube) -> Maker:
-    return Maker(kube, NAMES, MARKS, cast(Inventory, SimpleNamespace(ask=lambda *_: ASK)), "c")
+    return Maker(kube, NAMES, MARKS, cast(NodeInventory, SimpleNamespace(ask=lambda *_: ASK)), "c")
 
 
 async def test_a_job_that_admission_changed_is_marked_as_what_became_of_it() -> None:
@@ -142,12 +142,12 @@ async def test_a_job_that_admission_changed_is_marked_as_what_became_of_it() -> 
         (change,) = await make(server)
     assert change["metadata"]["uid"] == "j-1"
     made["metadata"]["annotations"] |= change["metadata"]["annotations"]
-    assert MARKS.kind(made) is Mark.OWN
+    assert MARKS.kind(made) is JobOrigin.OWN
 
 
 async def test_a_job_that_goes_before_it_is_marked_is_made_anew() -> None:
     async with scripted(Answer(admitted()), refusal(404, "NotFound")) as server:
-        with pytest.raises(Conflict, match="went before it was marked"):
+        with pytest.raises(ObjectConflict, match="went before it was marked"):
             await make(server)
 
 

@@ -8,33 +8,33 @@ from uuid import UUID
 import pytest
 
 from agentlink.agent.backends.native import gates, manifests
-from agentlink.agent.backends.native.devices import Ask
+from agentlink.agent.backends.native.devices import ContainerRequest
 from agentlink.agent.backends.native.manifests import Wave
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.resources import JsonObject
-from agentlink.protocol import Assignment, DeviceShare
+from agentlink.protocol import AssignedShare, DesiredAttempt
 from agentlink.tests.kube.made import assigned, at, attempt, job, pod
 from agentlink.tests.kube.native import work
 
-NAMES = Names()
-TWO = Ask(limits=(("nvidia.com/gpu", "2"),))
+NAMES = DomainNames()
+TWO = ContainerRequest(limits=(("nvidia.com/gpu", "2"),))
 NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-def made(assignment: Assignment, ask: Ask = TWO, **fields: Any) -> JsonObject:
+def made(assignment: DesiredAttempt, ask: ContainerRequest = TWO, **fields: Any) -> JsonObject:
     """Return the only Job of an assignment's pods."""
     wave = Wave(assignment, assignment.pods, "ns", **fields)
     (part,) = manifests.parts(wave, {each.index: ask for each in assignment.pods})
     return manifests.job(part, wave, NAMES, cluster="c")
 
 
-def pod_spec(assignment: Assignment, ask: Ask = TWO, **fields: Any) -> JsonObject:
+def pod_spec(assignment: DesiredAttempt, ask: ContainerRequest = TWO, **fields: Any) -> JsonObject:
     found: JsonObject = made(assignment, ask, **fields)["spec"]["template"]["spec"]
     return found
 
 
-def environment(assignment: Assignment, **fields: Any) -> dict[str, Any]:
+def environment(assignment: DesiredAttempt, **fields: Any) -> dict[str, Any]:
     entries = pod_spec(assignment, **fields)["containers"][0]["env"]
     return {each["name"]: each.get("value") or each["valueFrom"]["fieldRef"]["fieldPath"] for each in entries}
 
@@ -61,7 +61,7 @@ def test_equal_pods_are_one_indexed_job_that_one_failure_ends() -> None:
 
 def test_pods_that_ask_for_different_things_are_several_jobs_of_one_wave() -> None:
     assignment = work(*assigned(0, 1, 2))
-    other = Ask(limits=(("nvidia.com/gpu.shared", "1"),))
+    other = ContainerRequest(limits=(("nvidia.com/gpu.shared", "1"),))
     wave = Wave(assignment, assignment.pods, "ns", size=3)
     first, second = manifests.parts(wave, {0: TWO, 1: other, 2: TWO})
     assert [each.index for each in first.plan.pods] == [0, 2]
@@ -93,7 +93,7 @@ def test_a_command_and_its_environment_are_run_as_they_were_written() -> None:
 
 
 def test_a_distributed_workload_knows_where_its_pods_find_each_other() -> None:
-    two = tuple(DeviceShare(index=index, share_milli=1000) for index in (0, 1))
+    two = tuple(AssignedShare(index=index, share_milli=1000) for index in (0, 1))
     gang = work(*(each.model_copy(update={"devices": two}) for each in assigned(0, 1)))
     base = manifests.base_name(gang)
     found = environment(gang)
@@ -159,7 +159,7 @@ def test_shared_memory_has_a_size_where_its_pod_has_memory(fields: dict[str, int
 
 def test_a_pod_alone_has_no_service_unless_it_may_get_fellows() -> None:
     """Its torchrun starts a process on each of its GPUs, as in a gang; nothing says where others are."""
-    devices = tuple(DeviceShare(index=index, share_milli=1000) for index in range(8))
+    devices = tuple(AssignedShare(index=index, share_milli=1000) for index in range(8))
     (whole,) = (each.model_copy(update={"devices": devices}) for each in assigned(0))
     found = environment(work(whole))
     assert {name: found[name] for name in found if not name.startswith("CHAMBER")} == {
@@ -177,7 +177,7 @@ def test_the_workload_may_replace_defaults_but_not_what_chamber_tells() -> None:
 
 
 def test_tolerations_are_those_of_the_plan_and_of_what_the_pod_asks_for() -> None:
-    ask = Ask(limits=(("nvidia.com/mig-1g.10gb", "1"),))
+    ask = ContainerRequest(limits=(("nvidia.com/mig-1g.10gb", "1"),))
     found = pod_spec(work(*assigned(0), tolerations=("a=b:NoSchedule", "c", "d=")), ask)["tolerations"]
     assert found == [
         {"key": "a", "operator": "Equal", "value": "b"},

@@ -10,7 +10,7 @@ from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
-from agentlink.protocol import Assignment, Phase
+from agentlink.protocol import DesiredAttempt, ReportedPhase
 from agentlink.tests.kube.native import Agent, agent_of, items, play, pods_on, work
 from agentlink.tests.kube.wires import wired
 from rig.namespaces import Json, Namespace
@@ -18,7 +18,7 @@ from rig.namespaces import Json, Namespace
 pytestmark = pytest.mark.kube
 
 
-async def pods_made(namespace: Namespace, assignment: Assignment) -> int:
+async def pods_made(namespace: Namespace, assignment: DesiredAttempt) -> int:
     """Return how many pods there are of an attempt, whatever became of them."""
     pods = await items(namespace, "v1", "pods", labels=f"chamber.internal/attempt={assignment.attempt}")
     return len(pods)
@@ -45,7 +45,7 @@ async def test_an_api_server_that_goes_away_and_comes_back_costs_time_and_nothin
     ):
         agent = Agent(cluster)
         await agent.begin(runs)
-        await agent.until(runs, Phase.RUNNING)
+        await agent.until(runs, ReportedPhase.RUNNING)
         wire.cut()
         await agent.begin(begins)
         for pod in await items(namespace, "v1", "pods"):
@@ -54,11 +54,11 @@ async def test_an_api_server_that_goes_away_and_comes_back_costs_time_and_nothin
         assert await pods_made(namespace, begins) == 0
         seen = await agent.seen(runs)
         assert seen is not None
-        assert seen.phase is Phase.RUNNING
+        assert seen.phase is ReportedPhase.RUNNING
         wire.mend()
-        ended = await agent.until(runs, Phase.FAILED)
+        ended = await agent.until(runs, ReportedPhase.FAILED)
         assert (ended.reason, ended.exit_code) == ("exit-code", 3)
-        await agent.until(begins, Phase.RUNNING)
+        await agent.until(begins, ReportedPhase.RUNNING)
         assert await pods_made(namespace, begins) == 2
 
 
@@ -84,7 +84,7 @@ async def test_wherever_the_connection_breaks_while_a_gang_is_made_it_is_made_on
         wire.cut()
         await asyncio.sleep(0.2)
         wire.mend()
-        running = await agent.until(gang, Phase.RUNNING)
+        running = await agent.until(gang, ReportedPhase.RUNNING)
         assert [pod.index for pod in running.pods] == [0, 1, 2, 3]
         assert await pods_made(namespace, gang) == 4
         assert len(await items(namespace, "batch/v1", "jobs")) == 1
@@ -101,14 +101,14 @@ async def test_an_agent_that_begins_again_goes_on_with_what_its_predecessor_bega
     async with agent_of(namespace) as second:
         seen = await second.seen(gang)
         assert seen is not None
-        assert (seen.phase, seen.number) == (Phase.STARTING, gang.number)
+        assert (seen.phase, seen.number) == (ReportedPhase.STARTING, gang.number)
         await second.begin(gang)
-        await second.until(gang, Phase.RUNNING)
+        await second.until(gang, ReportedPhase.RUNNING)
         assert await pods_made(namespace, gang) == 2
         await second.stop(gang)
     async with agent_of(namespace) as third:
         await third.stop(gang)
-        await third.until(gang, Phase.GONE)
+        await third.until(gang, ReportedPhase.GONE)
         await third.forgotten(gang)
     assert await items(namespace, "batch/v1", "jobs") == []
 
@@ -119,9 +119,9 @@ async def test_two_agents_that_both_believe_to_lead_make_pods_once(namespace: Na
     async with agent_of(namespace) as one, agent_of(namespace) as other:
         await asyncio.gather(one.begin(gang), other.begin(gang))
         for agent in (one, other):
-            await agent.until(gang, Phase.RUNNING)
+            await agent.until(gang, ReportedPhase.RUNNING)
         assert await pods_made(namespace, gang) == 2
         assert len(await items(namespace, "batch/v1", "jobs")) == 1
         await asyncio.gather(one.stop(gang), other.stop(gang))
         for agent in (one, other):
-            await agent.until(gang, Phase.GONE)
+            await agent.until(gang, ReportedPhase.GONE)

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, Said
-from agentlink.agent.backends.native.phases import Kept, observation
-from agentlink.agent.backends.native.plans import Verdict
-from agentlink.protocol import Phase
+from agentlink.agent.backends.native.phases import StartProblem, observation
+from agentlink.agent.backends.native.plans import AttemptVerdict
+from agentlink.protocol import ReportedPhase
 from agentlink.tests.kube.made import at, attempt, job, pod
 
-FAILED = Verdict("exit-code", "It exited with code 3.", at(30), 3)
-REFUSED = Verdict("unschedulable", "No room.", at(70), refused=True)
+FAILED = AttemptVerdict("exit-code", "It exited with code 3.", at(30), 3)
+REFUSED = AttemptVerdict("unschedulable", "No room.", at(70), refused=True)
 BOTH = job(0, 1)
 
 
@@ -20,42 +20,44 @@ BOTH = job(0, 1)
     ("things", "phase", "states"),
     [
         # On the way up.
-        ([BOTH], Phase.STARTING, "0 pending, 1 pending"),
-        ([BOTH, pod(0, "Pending", node="", gates=("g",))], Phase.STARTING, "0 pending, 1 pending"),
-        ([BOTH, pod(0), pod(1, "Pending")], Phase.STARTING, "0 running, 1 pending"),
-        ([BOTH, pod(0), pod(1)], Phase.RUNNING, "0 running, 1 running"),
-        ([BOTH, pod(0), pod(1, "Succeeded")], Phase.RUNNING, "0 running, 1 succeeded"),
-        ([BOTH, pod(0), pod(1, deleted_at=at(20))], Phase.RUNNING, "0 running, 1 running terminating"),
-        ([job(0), pod(0, "Pending", waiting=Said("ErrImagePull"))], Phase.STARTING, "0 pending ErrImagePull"),
+        ([BOTH], ReportedPhase.STARTING, "0 pending, 1 pending"),
+        ([BOTH, pod(0, "Pending", node="", gates=("g",))], ReportedPhase.STARTING, "0 pending, 1 pending"),
+        ([BOTH, pod(0), pod(1, "Pending")], ReportedPhase.STARTING, "0 running, 1 pending"),
+        ([BOTH, pod(0), pod(1)], ReportedPhase.RUNNING, "0 running, 1 running"),
+        ([BOTH, pod(0), pod(1, "Succeeded")], ReportedPhase.RUNNING, "0 running, 1 succeeded"),
+        ([BOTH, pod(0), pod(1, deleted_at=at(20))], ReportedPhase.RUNNING, "0 running, 1 running terminating"),
+        ([job(0), pod(0, "Pending", waiting=Said("ErrImagePull"))], ReportedPhase.STARTING, "0 pending ErrImagePull"),
         # Ends.
-        ([BOTH, pod(0, "Succeeded"), pod(1, "Succeeded")], Phase.SUCCEEDED, "0 succeeded, 1 succeeded"),
-        ([replace(BOTH, complete=True)], Phase.SUCCEEDED, "0 succeeded, 1 succeeded"),
-        ([replace(BOTH, completed=frozenset({1})), pod(0, "Succeeded")], Phase.SUCCEEDED, "0 succeeded, 1 succeeded"),
-        ([replace(BOTH, verdict=FAILED), pod(0, "Failed"), pod(1)], Phase.FAILED, "0 failed, 1 running"),
-        ([replace(BOTH, verdict=FAILED, failed=Said("BackoffLimitExceeded"))], Phase.FAILED, ""),
-        ([BOTH, pod(0, "Failed"), pod(1)], Phase.RUNNING, "0 failed, 1 running"),
-        ([BOTH, pod(0, "Failed", running_at=None), pod(1)], Phase.STARTING, "0 failed, 1 running"),
-        ([replace(BOTH, complete=True, verdict=FAILED)], Phase.SUCCEEDED, "0 succeeded, 1 succeeded"),
+        ([BOTH, pod(0, "Succeeded"), pod(1, "Succeeded")], ReportedPhase.SUCCEEDED, "0 succeeded, 1 succeeded"),
+        ([replace(BOTH, complete=True)], ReportedPhase.SUCCEEDED, "0 succeeded, 1 succeeded"),
+        ([replace(BOTH, completed=frozenset({1})), pod(0, "Succeeded")], ReportedPhase.SUCCEEDED,
+         "0 succeeded, 1 succeeded"),
+        ([replace(BOTH, verdict=FAILED), pod(0, "Failed"), pod(1)], ReportedPhase.FAILED, "0 failed, 1 running"),
+        ([replace(BOTH, verdict=FAILED, failed=Said("BackoffLimitExceeded"))], ReportedPhase.FAILED, ""),
+        ([BOTH, pod(0, "Failed"), pod(1)], ReportedPhase.RUNNING, "0 failed, 1 running"),
+        ([BOTH, pod(0, "Failed", running_at=None), pod(1)], ReportedPhase.STARTING, "0 failed, 1 running"),
+        ([replace(BOTH, complete=True, verdict=FAILED)], ReportedPhase.SUCCEEDED, "0 succeeded, 1 succeeded"),
         # Stops.
-        ([replace(BOTH, stopping=True, suspended=True), pod(0)], Phase.STOPPING, "0 running"),
-        ([replace(BOTH, stopping=True, suspended=True)], Phase.GONE, ""),
-        ([replace(BOTH, stopping=True, suspended=True), pod(0, "Failed")], Phase.GONE, "0 failed"),
-        ([replace(BOTH, stopping=True, suspended=True, complete=True)], Phase.SUCCEEDED, "0 succeeded, 1 succeeded"),
+        ([replace(BOTH, stopping=True, suspended=True), pod(0)], ReportedPhase.STOPPING, "0 running"),
+        ([replace(BOTH, stopping=True, suspended=True)], ReportedPhase.GONE, ""),
+        ([replace(BOTH, stopping=True, suspended=True), pod(0, "Failed")], ReportedPhase.GONE, "0 failed"),
+        ([replace(BOTH, stopping=True, suspended=True, complete=True)], ReportedPhase.SUCCEEDED,
+         "0 succeeded, 1 succeeded"),
         # Pods are taken away and added while it runs.
-        ([replace(BOTH, removed=frozenset({1})), pod(0), pod(1, deleted_at=at(20))], Phase.RUNNING,
+        ([replace(BOTH, removed=frozenset({1})), pod(0), pod(1, deleted_at=at(20))], ReportedPhase.RUNNING,
          "0 running, 1 running terminating"),
-        ([replace(BOTH, removed=frozenset({1})), pod(0), pod(1, "Failed")], Phase.RUNNING, "0 running"),
-        ([replace(BOTH, removed=frozenset({1})), pod(0, "Succeeded")], Phase.SUCCEEDED, "0 succeeded"),
-        ([BOTH, pod(0), pod(1), job(2, name="more", wave=1)], Phase.RUNNING, "0 running, 1 running, 2 pending"),
+        ([replace(BOTH, removed=frozenset({1})), pod(0), pod(1, "Failed")], ReportedPhase.RUNNING, "0 running"),
+        ([replace(BOTH, removed=frozenset({1})), pod(0, "Succeeded")], ReportedPhase.SUCCEEDED, "0 succeeded"),
+        ([BOTH, pod(0), pod(1), job(2, name="more", wave=1)], ReportedPhase.RUNNING, "0 running, 1 running, 2 pending"),
         ([replace(BOTH, removed=frozenset({1})), pod(0), pod(1, "Failed"), job(1, name="again", wave=1),
-          pod(0, of="again", node="n9")], Phase.RUNNING, "0 running, 1 running"),
+          pod(0, of="again", node="n9")], ReportedPhase.RUNNING, "0 running, 1 running"),
         # Several Jobs of one wave run when all of them do.
-        ([job(0, size=2), pod(0), job(1, name="b", size=2), pod(0, "Pending", of="b")], Phase.STARTING,
+        ([job(0, size=2), pod(0), job(1, name="b", size=2), pod(0, "Pending", of="b")], ReportedPhase.STARTING,
          "0 running, 1 pending"),
     ],
 )  # fmt: skip
 def test_each_picture_has_its_phase_and_its_pods(
-    things: list[JobFacts | PodFacts], phase: Phase, states: str
+    things: list[JobFacts | PodFacts], phase: ReportedPhase, states: str
 ) -> None:
     seen = observation(attempt(*things))
     assert seen.phase is phase
@@ -111,19 +113,19 @@ def test_a_pod_that_was_made_again_counts_and_not_the_one_before() -> None:
 
 def test_a_pod_that_ends_well_because_it_was_told_to_end_is_no_success() -> None:
     drained = pod(0, "Succeeded", finished_at=at(30), disrupted=Said("EvictionByEvictionAPI"))
-    assert observation(attempt(job(0), drained)).phase is Phase.RUNNING  # until a verdict is written
-    verdict = Verdict("drained", "It was drained.", at(29))
+    assert observation(attempt(job(0), drained)).phase is ReportedPhase.RUNNING  # until a verdict is written
+    verdict = AttemptVerdict("drained", "It was drained.", at(29))
     for things in ([drained], []):  # and also once the pod is gone, and its Job complete
         seen = observation(attempt(job(0, verdict=verdict, complete=True), *things))
-        assert (seen.phase, seen.reason, seen.exit_code) == (Phase.FAILED, "drained", None)
+        assert (seen.phase, seen.reason, seen.exit_code) == (ReportedPhase.FAILED, "drained", None)
 
 
 def test_the_first_pod_that_cannot_start_says_why_and_no_other() -> None:
     pulling = pod(1, "Pending", waiting=Said("ErrImagePull", "no such image"))
     told = observation(
-        attempt(BOTH, pod(0), pulling), Kept(1, "no such image", "image-not-pulled", at(120))
+        attempt(BOTH, pod(0), pulling), StartProblem(1, "no such image", "image-not-pulled", at(120))
     ).pods
     assert [each.message for each in told] == ["", "no such image"]
     assert (told[1].cause, told[1].until) == ("image-not-pulled", at(120))
-    ran = observation(attempt(BOTH, pod(0), pod(1)), Kept(1, "no such image")).pods
+    ran = observation(attempt(BOTH, pod(0), pod(1)), StartProblem(1, "no such image")).pods
     assert not any(each.message for each in ran)

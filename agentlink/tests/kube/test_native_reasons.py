@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from agentlink.agent.backends.native import reasons
-from agentlink.agent.backends.native.attempts import Attempts
+from agentlink.agent.backends.native.attempts import AttemptIndex
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, Said
-from agentlink.agent.backends.native.phases import Attempt
+from agentlink.agent.backends.native.phases import ObservedAttempt
 from agentlink.tests.kube.made import NOW, at, attempt, job, pod
 
 LOW = "The node was low on resource: memory. Container main was"
@@ -273,7 +273,7 @@ def test_what_began_before_the_job_did_says_nothing_of_its_controller() -> None:
 
 
 def test_only_jobs_that_began_later_overtake_one_whenever_it_was_made() -> None:
-    attempts = Attempts(lambda _: None, lambda _: None)
+    attempts = AttemptIndex(lambda _: None, lambda _: None)
 
     def add(name: str, number: int, **fields: Any) -> JobFacts:
         made = job(0, name=name, **fields)
@@ -281,7 +281,7 @@ def test_only_jobs_that_began_later_overtake_one_whenever_it_was_made() -> None:
         attempts.take_job(name, None, made)
         return made
 
-    waiting = Attempt.of([add("waits", 1, adopted=True, begun_at=at(0), started_at=None)], ())
+    waiting = ObservedAttempt.of([add("waits", 1, adopted=True, begun_at=at(0), started_at=None)], ())
     add("earlier", 2, begun_at=at(-900), started_at=at(-899))
     assert attempts.overtaken(waiting) is None
     add("later", 3, begun_at=at(20), started_at=at(21))

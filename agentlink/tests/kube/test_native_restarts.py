@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agentlink.agent.backends.native.manifests import Wave
-from agentlink.protocol import LIVING, Phase
+from agentlink.protocol import LIVING, ReportedPhase
 from agentlink.tests.kube.native import agent_of, items, play, pods_on, work
 from rig.namespaces import Namespace
 
@@ -19,12 +19,14 @@ async def test_the_final_report_survives_agent_pods_and_node(namespace: Namespac
     async with agent_of(namespace) as agent:
         await agent.begin(failing, done)
         for attempt, how in ((failing, {"ends": "7"}), (done, {})):
-            await agent.until(attempt, Phase.RUNNING)
+            await agent.until(attempt, ReportedPhase.RUNNING)
             place = agent.cluster.pod_of(attempt.attempt, 0)
             assert place is not None
             await play(namespace, place[1], run_for="0s", **how)
-        told = await agent.until(failing, lambda seen: seen.phase is Phase.FAILED and len(seen.pods) == 1)
-        await agent.until(done, Phase.SUCCEEDED)
+        told = await agent.until(
+            failing, lambda seen: seen.phase is ReportedPhase.FAILED and len(seen.pods) == 1
+        )
+        await agent.until(done, ReportedPhase.SUCCEEDED)
     await asyncio.to_thread(namespace.admin.delete_all, "v1", "pods", namespace.name)
     await asyncio.to_thread(namespace.admin.delete, "v1", "nodes", first)
     await asyncio.to_thread(namespace.until, lambda pods: not pods, "v1", "pods")
@@ -35,7 +37,7 @@ async def test_the_final_report_survives_agent_pods_and_node(namespace: Namespac
         assert (again.pods, again.exit_code) == ((), 7)
         succeeded = await agent.seen(done)
         assert succeeded is not None
-        assert (succeeded.phase, succeeded.exit_code) == (Phase.SUCCEEDED, 0)
+        assert (succeeded.phase, succeeded.exit_code) == (ReportedPhase.SUCCEEDED, 0)
         for attempt in (failing, done):
             await agent.forgotten(attempt)
     assert await items(namespace, "batch/v1", "jobs") == []
@@ -52,7 +54,7 @@ async def test_a_gang_that_was_made_in_part_is_completed_and_let_go_as_a_whole(n
     async with agent_of(namespace) as agent:
         await agent.want(gang)
         seen = await agent.until(gang, lambda seen: len(seen.pods) == 2)
-        assert seen.phase is Phase.STARTING
+        assert seen.phase is ReportedPhase.STARTING
         await asyncio.to_thread(
             namespace.until,
             lambda pods: len(pods) == 2 and all("schedulingGates" in pod["spec"] for pod in pods),
@@ -60,10 +62,10 @@ async def test_a_gang_that_was_made_in_part_is_completed_and_let_go_as_a_whole(n
             "pods",
         )
         await agent.cluster.create(gang, gang.pods[2:])
-        running = await agent.until(gang, Phase.RUNNING)
+        running = await agent.until(gang, ReportedPhase.RUNNING)
         assert [pod.index for pod in running.pods] == [0, 1, 2]
         await agent.stop(gang)
-        await agent.until(gang, Phase.GONE)
+        await agent.until(gang, ReportedPhase.GONE)
 
 
 async def test_a_stop_that_the_agent_before_began_goes_on_and_is_not_taken_for_a_failure(
@@ -73,11 +75,11 @@ async def test_a_stop_that_the_agent_before_began_goes_on_and_is_not_taken_for_a
     gang = work(*pods_on((node, (0,)), (node, (1,))), play={"stops_in": "5"})
     async with agent_of(namespace) as agent:
         await agent.begin(gang)
-        await agent.until(gang, Phase.RUNNING)
+        await agent.until(gang, ReportedPhase.RUNNING)
         await agent.stop(gang)
-        await agent.until(gang, Phase.STOPPING)
+        await agent.until(gang, ReportedPhase.STOPPING)
     async with agent_of(namespace) as agent:
-        gone = await agent.until(gang, Phase.GONE)
+        gone = await agent.until(gang, ReportedPhase.GONE)
         assert (gone.reason, gone.message) == ("", "")
         assert not any(pod.state in LIVING for pod in gone.pods)
         await agent.forgotten(gang)

@@ -5,17 +5,17 @@ import asyncio
 import pytest
 
 from agentlink.agent.backends.native import manifests
-from agentlink.agent.backends.native.devices import Ask
+from agentlink.agent.backends.native.devices import ContainerRequest
 from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.marks import digest
-from agentlink.agent.backends.native.names import Names
-from agentlink.protocol import LIVING, Phase, PodState
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.protocol import LIVING, PodState, ReportedPhase
 from agentlink.tests.kube.native import agent_of, items, play, pods_on, work
 from rig.namespaces import Namespace
 
 pytestmark = pytest.mark.kube
 
-GPU = Ask(limits=(("nvidia.com/gpu", "1"),))
+GPU = ContainerRequest(limits=(("nvidia.com/gpu", "1"),))
 
 
 async def test_a_gang_is_gated_until_whole_then_each_pod_runs_on_its_own_node(namespace: Namespace) -> None:
@@ -24,9 +24,12 @@ async def test_a_gang_is_gated_until_whole_then_each_pod_runs_on_its_own_node(na
     async with agent_of(namespace) as agent:
         await agent.cluster.create(gang, gang.pods)
         gated = await agent.until(gang, lambda seen: len(seen.pods) == 3)
-        assert (gated.phase, {pod.state for pod in gated.pods}) == (Phase.STARTING, {PodState.PENDING})
+        assert (gated.phase, {pod.state for pod in gated.pods}) == (
+            ReportedPhase.STARTING,
+            {PodState.PENDING},
+        )
         await agent.want(gang)
-        ended = await agent.until(gang, Phase.SUCCEEDED)
+        ended = await agent.until(gang, ReportedPhase.SUCCEEDED)
         assert [(pod.index, pod.node) for pod in ended.pods] == [(0, second), (1, first), (2, second)]
         assert ended.running_at is not None
         pods = await items(namespace, "v1", "pods")
@@ -43,10 +46,10 @@ async def test_pods_that_come_and_go_while_a_gang_runs_leave_the_others_alone(na
     gang = work(*pods_on((node, (0,)), (node, (1,)), (node, (2,))), most_pods=4)
     async with agent_of(namespace) as agent:
         await agent.begin(gang)
-        await agent.until(gang, Phase.RUNNING)
+        await agent.until(gang, ReportedPhase.RUNNING)
         await agent.cluster.stop(gang.attempt, {1})
         shrunk = await agent.until(gang, lambda seen: len(seen.pods) == 2)
-        assert (shrunk.phase, [pod.index for pod in shrunk.pods]) == (Phase.RUNNING, [0, 2])
+        assert (shrunk.phase, [pod.index for pod in shrunk.pods]) == (ReportedPhase.RUNNING, [0, 2])
         more = pods_on((node, (0,)), (node, (3,)))[1:]
         grown = gang.model_copy(update={"pods": (gang.pods[0], *more, gang.pods[2])})
         await agent.want(grown)
@@ -54,11 +57,11 @@ async def test_pods_that_come_and_go_while_a_gang_runs_leave_the_others_alone(na
         regrown = await agent.until(
             gang, lambda seen: [pod.state for pod in seen.pods] == [PodState.RUNNING] * 3
         )
-        assert (regrown.phase, [pod.index for pod in regrown.pods]) == (Phase.RUNNING, [0, 1, 2])
+        assert (regrown.phase, [pod.index for pod in regrown.pods]) == (ReportedPhase.RUNNING, [0, 1, 2])
         for pod in await items(namespace, "v1", "pods"):
             if "deletionTimestamp" not in pod["metadata"]:
                 await play(namespace, pod["metadata"]["name"], run_for="0s")
-        ended = await agent.until(gang, Phase.SUCCEEDED)
+        ended = await agent.until(gang, ReportedPhase.SUCCEEDED)
         assert [pod.state for pod in ended.pods] == [PodState.SUCCEEDED] * 3
         await agent.forgotten(gang)
     assert await items(namespace, "batch/v1", "jobs") == []
@@ -69,14 +72,14 @@ async def test_stopping_takes_the_pods_as_long_as_they_need_and_leaves_nothing(n
     slow = work(*pods_on((node, (0,)), (node, (1,))), play={"stops_in": "5"})
     async with agent_of(namespace) as agent:
         await agent.begin(slow)
-        await agent.until(slow, Phase.RUNNING)
+        await agent.until(slow, ReportedPhase.RUNNING)
         await agent.stop(slow)
-        stopping = await agent.until(slow, Phase.STOPPING)
+        stopping = await agent.until(slow, ReportedPhase.STOPPING)
         assert {(pod.state, pod.reason) for pod in stopping.pods} <= {
             (PodState.RUNNING, "terminating"),
             (PodState.RUNNING, ""),
         }
-        gone = await agent.until(slow, Phase.GONE)
+        gone = await agent.until(slow, ReportedPhase.GONE)
         assert not any(pod.state in LIVING for pod in gone.pods)
         assert gone.reason == ""
         assert len(await items(namespace, "batch/v1", "jobs")) == 1
@@ -93,7 +96,7 @@ async def test_pods_have_what_they_were_planned_with_and_say_whose_they_are(name
     )  # fmt: skip
     async with agent_of(namespace) as agent:
         await agent.begin(mine)
-        await agent.until(mine, Phase.RUNNING)
+        await agent.until(mine, ReportedPhase.RUNNING)
         (job,) = await items(namespace, "batch/v1", "jobs")
         pods = await items(namespace, "v1", "pods")
     assert {pod["status"]["qosClass"] for pod in pods} == {"Guaranteed"}
@@ -104,5 +107,5 @@ async def test_pods_have_what_they_were_planned_with_and_say_whose_they_are(name
         assert (labels["cost-centre"], annotations["example.org/note"]) == ("42", "Ask Ada.")
     # It bears the mark of what was asked for, however the API server writes the amounts.
     (asked,) = manifests.parts(Wave(mine, mine.pods, namespace.name), dict.fromkeys((0, 1), GPU))
-    body = manifests.job(asked, Wave(mine, mine.pods, namespace.name), Names(), cluster="c")
+    body = manifests.job(asked, Wave(mine, mine.pods, namespace.name), DomainNames(), cluster="c")
     assert digest(job["spec"]["template"]["spec"]) == digest(body["spec"]["template"]["spec"])

@@ -12,7 +12,7 @@ from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.resources import NAMESPACES
-from agentlink.protocol import Phase
+from agentlink.protocol import ReportedPhase
 from agentlink.tests.kube.native import Agent, items, pods_on, work
 from rig.namespaces import Json, Namespace
 
@@ -102,6 +102,6 @@ async def test_an_agent_that_is_turned_away_waits_and_makes_its_pods_once(
         await agent.begin(gang)
         while not await turned_away(kube, namespace.name):
             await asyncio.gather(*(kube.get(NAMESPACES, namespace.name) for _ in range(20)))
-        await agent.until(gang, Phase.RUNNING, seconds=PATIENCE_SECONDS)
+        await agent.until(gang, ReportedPhase.RUNNING, seconds=PATIENCE_SECONDS)
         assert len(await items(namespace, "v1", "pods")) == 8
         assert len(await items(namespace, "batch/v1", "jobs")) == 1

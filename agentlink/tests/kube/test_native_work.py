@@ -8,7 +8,7 @@ import pytest
 
 from agentlink.agent.backends.native import work as module
 from agentlink.agent.backends.native.work import Work
-from agentlink.agent.kube.errors import Conflict, Forbidden, Unreachable
+from agentlink.agent.kube.errors import Forbidden, ObjectConflict, Unreachable
 from agentlink.tests.agents import running
 
 
@@ -45,7 +45,7 @@ async def test_a_key_that_is_added_while_it_is_in_hand_comes_once_more_after_tha
 async def test_others_go_on_while_one_fails_and_it_comes_again() -> None:
     calls: Counter[str] = Counter()
     done = asyncio.Event()
-    errors = [Unreachable(0, message="No answer."), Conflict(409), ValueError("a bug")]
+    errors = [Unreachable(0, message="No answer."), ObjectConflict(409), ValueError("a bug")]
 
     async def act(key: str) -> None:
         calls[key] += 1

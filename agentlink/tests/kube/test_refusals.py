@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from agentlink.agent.backends.native import reasons, refusals
-from agentlink.agent.check import Asked, examine
+from agentlink.agent.check import CheckOptions, examine
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
-from agentlink.protocol import LIVING, Phase
+from agentlink.protocol import LIVING, ReportedPhase
 from agentlink.tests.kube.native import agent_of, pods_on, work
 from rig.namespaces import Json, Namespace
 
@@ -115,7 +115,7 @@ def _webhook(namespace: Namespace, resource: str, group: str) -> None:
 
 def _await_refusal(namespace: Namespace, resource: str, group: str) -> None:
     """Return when the API server knows of what was just configured: it hears of that like everybody else."""
-    asked = Asked(workloads=(namespace.name,))
+    asked = CheckOptions(workloads=(namespace.name,))
     for _ in range(200):
         if any(check == resource for check, _ in looked_at(namespace.kubeconfig, asked)):
             return
@@ -138,7 +138,7 @@ def jobs_unasked(namespace: Namespace) -> None:
     _webhook(namespace, "jobs", "batch")
 
 
-def looked_at(kubeconfig: Path, asked: Asked) -> list[tuple[str, str]]:
+def looked_at(kubeconfig: Path, asked: CheckOptions) -> list[tuple[str, str]]:
     """Return what the doctor finds wrong with admission in the namespaces that it is asked about, by check: it looks
     into bound ones besides, which other tests have in the same control plane.
     """
@@ -180,7 +180,7 @@ def test_what_admission_refuses_is_found_before_and_told_in_its_words_after(
     words: str,
 ) -> None:
     monkeypatch.setattr(reasons, "UNMADE_SECONDS", 1.0)
-    asked = Asked(workloads=(namespace.name,), node_selector=namespace.selector)
+    asked = CheckOptions(workloads=(namespace.name,), node_selector=namespace.selector)
     assert looked_at(namespace.kubeconfig, asked) == []
     (node,) = namespace.add_nodes(1)
     obstacle(namespace)
@@ -199,7 +199,7 @@ def test_what_admission_refuses_is_found_before_and_told_in_its_words_after(
 async def _refusal(namespace: Namespace, attempt: Any) -> Any:
     async with agent_of(namespace) as agent:
         await agent.begin(attempt)
-        failed = await agent.until(attempt, Phase.FAILED)
+        failed = await agent.until(attempt, ReportedPhase.FAILED)
         await agent.stop(attempt)
         await agent.until(attempt, lambda seen: not any(pod.state in LIVING for pod in seen.pods))
         await agent.forgotten(attempt)
@@ -208,7 +208,7 @@ async def _refusal(namespace: Namespace, attempt: Any) -> Any:
 
 def test_the_agents_own_account_hears_of_pod_security_by_the_jobs_warning(namespace: Namespace) -> None:
     """Whoever may not create pods is warned with the Job; a stricter level that only warns is none that refuses."""
-    asked = Asked(workloads=(namespace.name,))
+    asked = CheckOptions(workloads=(namespace.name,))
     label(namespace, **{ENFORCE: "baseline", "pod-security.kubernetes.io/warn": "restricted"})
     assert looked_at(namespace.kubeconfig, asked) == []
     label(namespace, **{ENFORCE: "restricted", "pod-security.kubernetes.io/warn": None})
@@ -218,7 +218,7 @@ def test_the_agents_own_account_hears_of_pod_security_by_the_jobs_warning(namesp
 
 def test_the_pod_that_is_tried_has_the_size_that_a_pod_gets_by_default(namespace: Namespace) -> None:
     namespace.add_nodes(1, cpu="96", memory="768Gi", gpus=8)
-    asked = Asked(workloads=(namespace.name,), node_selector=namespace.selector)
+    asked = CheckOptions(workloads=(namespace.name,), node_selector=namespace.selector)
     quota(namespace, limits_cpu="8", limits_memory="64Gi")
     found = dict(looked_at(namespace.kubeconfig, asked))
     # Three quarters of 12 cores and of 96 GiB; a pod of one core would be taken.
@@ -236,4 +236,4 @@ def test_chambers_own_quota_is_no_obstacle(namespace: Namespace) -> None:
     namespace.until(
         lambda found: any(each.get("status", {}).get("hard") for each in found), "v1", "resourcequotas"
     )
-    assert looked_at(namespace.kubeconfig, Asked(workloads=(namespace.name,))) == []
+    assert looked_at(namespace.kubeconfig, CheckOptions(workloads=(namespace.name,))) == []

@@ -20,13 +20,13 @@ from agentlink.agent.backends.native import reasons
 from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.backends.native.marks import Marks
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.farewell import Server
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.farewell import ServerAddress
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.native import Options
+from agentlink.agent.native import AgentOptions
 from agentlink.agent.release import Left, NotReleased, release
-from agentlink.protocol import Adopted, Assignment, Phase
+from agentlink.protocol import Adopted, DesiredAttempt, ReportedPhase
 from agentlink.tests.kube.adopting import job_body, left_of_chamber
 from agentlink.tests.kube.native import Agent, agent_of, pods_on, work
 from rig import charts
@@ -35,15 +35,15 @@ from rig.namespaces import Json, Namespace
 from rig.namespaces import namespace as another_namespace
 
 pytestmark = pytest.mark.kube
-NAMES = Names()
+NAMES = DomainNames()
 
 
-def options(namespace: Namespace, **more: Any) -> Options:
-    return Options(namespace=namespace.name, node_selectors=(namespace.selector,), **more)
+def options(namespace: Namespace, **more: Any) -> AgentOptions:
+    return AgentOptions(namespace=namespace.name, node_selectors=(namespace.selector,), **more)
 
 
 async def let_go(
-    namespace: Namespace, folder: Path, *, stop_workloads: bool = False, server: Server | None = None
+    namespace: Namespace, folder: Path, *, stop_workloads: bool = False, server: ServerAddress | None = None
 ) -> Left:
     """Let go of the cluster as far as the agent of this namespace made it."""
     access = load(kubeconfig(namespace, folder))
@@ -66,14 +66,14 @@ def kubeconfig(namespace: Namespace, folder: Path) -> Path:
     return written
 
 
-async def begun(namespace: Namespace, phase: Phase, **play: str) -> Assignment:
+async def begun(namespace: Namespace, phase: ReportedPhase, **play: str) -> DesiredAttempt:
     """Return an attempt that an agent has brought to this phase, and left."""
     (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
     made = work(*pods_on((node, (0,))), play=play)
     async with agent_of(namespace) as agent:
         await agent.begin(made)
         await agent.until(made, phase)
-    if phase is Phase.SUCCEEDED:
+    if phase is ReportedPhase.SUCCEEDED:
         await asyncio.to_thread(namespace.until, lambda jobs: all(map(is_complete, jobs)), "batch/v1", "jobs")
     return made
 
@@ -119,11 +119,11 @@ def jobs_of(namespace: Namespace) -> set[str]:
 async def test_what_ended_is_let_go_of_and_nothing_else_is_touched(
     namespace: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await begun(namespace, Phase.SUCCEEDED, run_for="0s")
+    await begun(namespace, ReportedPhase.SUCCEEDED, run_for="0s")
     before = await asyncio.to_thread(foreign_jobs, namespace)
-    told: list[Phase] = []
+    told: list[ReportedPhase] = []
 
-    async def tell(_: Server, uid: str, ended: Iterable[Observation]) -> str:
+    async def tell(_: ServerAddress, uid: str, ended: Iterable[Observation]) -> str:
         assert uid
         told.extend(each.phase for each in ended)
         return ""
@@ -137,8 +137,8 @@ async def test_what_ended_is_let_go_of_and_nothing_else_is_touched(
     monkeypatch.setattr(releasing, "tell", tell)
     with another_namespace(namespace.kubeconfig) as others:
         await asyncio.to_thread(foreign_jobs, others)
-        left = await let_go(namespace, tmp_path, server=Server("http://chamber.test", lambda: "cha_x"))
-    assert (told, left.untold) == ([Phase.SUCCEEDED], "")
+        left = await let_go(namespace, tmp_path, server=ServerAddress("http://chamber.test", lambda: "cha_x"))
+    assert (told, left.untold) == ([ReportedPhase.SUCCEEDED], "")
     assert [len(left.running), len(left.ended)] == [0, 1]
     assert [key for key in left.unmarked if key.startswith(f"{namespace.name}/")] == [
         f"{namespace.name}/forged"
@@ -150,7 +150,7 @@ async def test_what_ended_is_let_go_of_and_nothing_else_is_touched(
 async def test_while_something_runs_it_is_refused_and_nothing_changes(
     namespace: Namespace, tmp_path: Path
 ) -> None:
-    await begun(namespace, Phase.RUNNING)
+    await begun(namespace, ReportedPhase.RUNNING)
     before = written(namespace)
     with another_namespace(namespace.kubeconfig) as elsewhere:
         with pytest.raises(NotReleased, match=f"namespace {elsewhere.name} has no Secret"):
@@ -163,7 +163,7 @@ async def test_while_something_runs_it_is_refused_and_nothing_changes(
 
 
 async def test_what_runs_is_stopped_where_that_is_asked_for(namespace: Namespace, tmp_path: Path) -> None:
-    await begun(namespace, Phase.RUNNING)
+    await begun(namespace, ReportedPhase.RUNNING)
     left = await let_go(namespace, tmp_path, stop_workloads=True)
     assert len(left.running) == 1
     assert jobs_of(namespace) == set()
@@ -172,7 +172,7 @@ async def test_what_runs_is_stopped_where_that_is_asked_for(namespace: Namespace
     assert lease["spec"]["leaseDurationSeconds"] == 120  # nobody begins again meanwhile
 
 
-async def adopted(namespace: Namespace, node: str, **changes: Any) -> Assignment:
+async def adopted(namespace: Namespace, node: str, **changes: Any) -> DesiredAttempt:
     """Return an attempt of a Job that somebody made."""
     made = await asyncio.to_thread(namespace.admin.create, job_body(**changes), "jobs", namespace.name)
     there = Adopted(namespace=namespace.name, name=made["metadata"]["name"], uid=made["metadata"]["uid"])
@@ -198,8 +198,8 @@ async def test_an_adopted_job_is_suspended_and_freed_and_never_deleted(
     refused = await adopted(namespace, second, name="refused", container=sizes[1])
     async with agent_of(namespace) as agent:
         await agent.begin(runs, refused)
-        await agent.until(runs, Phase.RUNNING)
-        await agent.until(refused, Phase.FAILED)
+        await agent.until(runs, ReportedPhase.RUNNING)
+        await agent.until(refused, ReportedPhase.FAILED)
     await let_go(namespace, tmp_path, stop_workloads=True)
     jobs = {job["metadata"]["uid"]: job for job in namespace.items("batch/v1", "jobs")}
     for attempt in (runs, refused):
@@ -289,8 +289,8 @@ async def began(own: Namespace, workloads: Namespace) -> None:
         await cluster.synced()
         agent = Agent(cluster)
         await agent.begin(runs, ends)
-        await agent.until(runs, Phase.RUNNING)
-        await agent.until(ends, Phase.SUCCEEDED)
+        await agent.until(runs, ReportedPhase.RUNNING)
+        await agent.until(ends, ReportedPhase.SUCCEEDED)
 
 
 async def test_helm_uninstall_ends_without_anything_removed_while_workloads_run(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agentlink.protocol import Phase
+from agentlink.protocol import ReportedPhase
 from agentlink.tests.kube.native import Agent, agent_of, foreign, pods_on, reported, work
 from agentlink.tests.kube.test_inventory import H100
 from rig.namespaces import Json, Namespace
@@ -46,7 +46,7 @@ async def test_a_node_of_gpus_and_one_of_slices_are_told_apart_and_a_pod_gets_on
         assert (nodes[whole].taints, nodes[cut].taints) == ((), ())
         mine = work(*pods_on((cut, (7,)), share=429))
         await agent.begin(mine)
-        await agent.until(mine, Phase.RUNNING)
+        await agent.until(mine, ReportedPhase.RUNNING)
         assert await limits_of(namespace, agent, cut) == [{"nvidia.com/mig-3g.40gb": "1"}]
         after = (await reported(agent, lambda found: not foreign(found[cut])))[cut]
         assert len(after.devices) == 9
@@ -57,7 +57,7 @@ async def test_a_gang_on_slices_has_one_for_each_pod(namespace: Namespace) -> No
     sweep = work(*pods_on(*((cut, (index,)) for index in range(4)), share=143))
     async with agent_of(namespace) as agent:
         await agent.begin(sweep)
-        await agent.until(sweep, Phase.RUNNING)
+        await agent.until(sweep, ReportedPhase.RUNNING)
         assert await limits_of(namespace, agent, cut) == [{"nvidia.com/mig-1g.10gb": "1"}] * 4
 
 
@@ -83,7 +83,7 @@ async def test_what_is_no_whole_slice_is_refused_with_the_reason(namespace: Name
                 f"Node {cut} gives out nvidia.com/mig-1g.10gb whole, as 0.143 GPUs; 1 of one are planned.",
             ),
         ):
-            seen = await agent.until(attempt, Phase.FAILED)
+            seen = await agent.until(attempt, ReportedPhase.FAILED)
             assert (seen.reason, seen.message, seen.created_at) == ("unschedulable", sentence, None)
 
 
@@ -122,5 +122,5 @@ async def test_slices_that_the_strategy_single_counts_as_gpus_are_slices(namespa
             (f"{H100}-MIG-1g.10gb", "mig", 143)
         }
         await agent.begin(mine)
-        await agent.until(mine, Phase.RUNNING)
+        await agent.until(mine, ReportedPhase.RUNNING)
         assert await limits_of(namespace, agent, cut) == [{"nvidia.com/gpu": "1"}]

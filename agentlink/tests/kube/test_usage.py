@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentlink.agent.backends.native.usage import EXPORTERS
-from agentlink.protocol import Phase, UsageFigure
+from agentlink.protocol import ReportedPhase, UsageFigure
 from agentlink.tests.agent.exporters import MEMORY, POWER, SM, gpu, page
 from agentlink.tests.agent.test_native_usage import answering, http
 from agentlink.tests.kube.native import Agent, agent_of, pods_on, work
@@ -68,7 +68,7 @@ async def test_an_exporters_figures_reach_the_workload_and_a_pretenders_do_not(n
     ):
         assignment = work(*pods_on((node, (0, 1))))
         await agent.begin(assignment)
-        await agent.until(assignment, Phase.RUNNING)
+        await agent.until(assignment, ReportedPhase.RUNNING)
         where = agent.cluster.pod_of(assignment.attempt, 0)
         assert where is not None
         labels = {"namespace": where[0]}

@@ -15,7 +15,7 @@ from agentlink.logs.consumers import AgentLogsConsumer
 from agentlink.logs.kept import Whole
 from agentlink.models import AgentToken, PodLog
 from agentlink.protocol import logs as messages
-from agentlink.protocol.logs import Kept, Stored, parts_of
+from agentlink.protocol.logs import KeptLogs, Stored, parts_of
 from agentlink.tests.agents import admit, cancel, devices_of, in_database, make_token
 from agentlink.tests.conftest import Place
 from chamber import live
@@ -138,7 +138,7 @@ async def test_while_the_database_is_away_logs_are_not_taken_and_come_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt, _ = await in_database(submitted, place)
-    message = messages.encode(Kept(items=tuple(parts_of(attempt.pk, 0, ["x\n"], cut=False))))
+    message = messages.encode(KeptLogs(items=tuple(parts_of(attempt.pk, 0, ["x\n"], cut=False))))
     socket = agent(await in_database(make_token, place.cluster))
     await socket.connect()
 
@@ -167,7 +167,7 @@ async def test_logs_of_attempts_that_a_restored_database_does_not_know_are_told_
     await socket.connect()
     for _ in range(3):
         await socket.send_to(
-            text_data=messages.encode(Kept(items=tuple(parts_of(uuid.uuid4(), 0, ["x\n"], cut=False))))
+            text_data=messages.encode(KeptLogs(items=tuple(parts_of(uuid.uuid4(), 0, ["x\n"], cut=False))))
         )
         assert isinstance(messages.from_server(await socket.receive_from()), Stored)
     await socket.disconnect()

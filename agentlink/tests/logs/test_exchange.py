@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from agentlink.bucket import Bucket
+from agentlink.bucket import TokenBucket
 from agentlink.logs import exchange as module
 from agentlink.logs.exchange import RECENT_CHARACTERS, SINGLE_LOOKS, Exchange, pod_group
-from agentlink.protocol.logs import STREAMS, Ask, Chunk, End, EndReason, Stop
+from agentlink.protocol.logs import STREAMS, Ask, Chunk, StopStream, StreamEnd, StreamEndReason
 
 ATTEMPT = UUID(int=7)
 
@@ -18,11 +18,11 @@ class Wire:
     """What an exchange said to its agent and told to whom."""
 
     def __init__(self) -> None:
-        self.said: list[Ask | Stop] = []
+        self.said: list[Ask | StopStream] = []
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.exchange = Exchange(say=self._say, tell=self._tell, tell_group=self._tell)
 
-    async def _say(self, message: Ask | Stop) -> None:
+    async def _say(self, message: Ask | StopStream) -> None:
         self.said.append(message)
 
     async def _tell(self, channel: str, event: dict[str, Any]) -> None:
@@ -60,7 +60,7 @@ async def test_the_agent_is_asked_once_however_many_follow_and_told_when_the_las
     await wire.exchange.unwanted({"viewer": "a"})
     assert len(wire.said) == 1
     await wire.exchange.unwanted({"viewer": "b"})
-    assert wire.said[1:] == [Stop(stream=1)]
+    assert wire.said[1:] == [StopStream(stream=1)]
 
 
 async def test_who_comes_later_is_told_what_was_before_and_who_was_there_is_not(wire: Wire) -> None:
@@ -91,7 +91,7 @@ async def test_who_says_nothing_for_a_while_is_forgotten(wire: Wire, monkeypatch
     monkeypatch.setattr(module, "LEASE_SECONDS", 0.0)
     await wire.want("a")
     await wire.exchange.expire()
-    assert wire.said[1:] == [Stop(stream=1)]
+    assert wire.said[1:] == [StopStream(stream=1)]
     await wire.chunk(1, "late\n")
     assert wire.lines_to(pod_group(ATTEMPT, 0)) == []
 
@@ -115,7 +115,7 @@ async def test_a_single_look_is_told_to_the_one_who_asked(wire: Wire) -> None:
     assert isinstance(wire.said[0], Ask)
     assert (wire.said[0].follow, wire.said[0].tail_bytes) == (False, 77)
     await wire.chunk(1, "one\n")
-    await wire.exchange.end(End(stream=1, reason=EndReason.ENDED))
+    await wire.exchange.end(StreamEnd(stream=1, reason=StreamEndReason.ENDED))
     assert wire.lines_to("a") == ["one\n"]
     assert wire.told[-1][0] == "a"
     assert wire.told[-1][1]["type"] == "logs.over"
@@ -125,7 +125,7 @@ async def test_an_agent_that_sends_too_much_is_cut_and_that_is_counted(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TAKEN_A_SECOND", 10)
-    monkeypatch.setattr(module, "Bucket", partial(Bucket, clock=lambda: 0.0))
+    monkeypatch.setattr(module, "TokenBucket", partial(TokenBucket, clock=lambda: 0.0))
     flooded = Wire()
     await flooded.want("a")
     await flooded.chunk(1, "x" * 15 + "\n")
@@ -149,5 +149,5 @@ async def test_chunks_that_come_twice_or_of_no_stream_concern_nobody(wire: Wire)
     await wire.chunk(2, "two\n")
     await wire.chunk(1, "one\n")
     await wire.chunk(1, "other\n", stream=9)
-    await wire.exchange.end(End(stream=9, reason=EndReason.ENDED))
+    await wire.exchange.end(StreamEnd(stream=9, reason=StreamEndReason.ENDED))
     assert wire.lines_to(pod_group(ATTEMPT, 0)) == ["two\n"]

@@ -10,9 +10,9 @@ import pytest
 
 from agentlink.agent import keeping
 from agentlink.agent.backends.base import Backend, LogPiece, NoLogs, Observation
-from agentlink.agent.keeping import Keeper, Tail
-from agentlink.protocol import Phase, PodReport, PodState
-from agentlink.protocol.logs import KEPT_BYTES, Kept
+from agentlink.agent.keeping import LogKeeper, Tail
+from agentlink.protocol import PodReport, PodState, ReportedPhase
+from agentlink.protocol.logs import KEPT_BYTES, KeptLogs
 
 ATTEMPT, OTHER = UUID(int=1), UUID(int=2)
 
@@ -43,7 +43,9 @@ class Pods:
         self.forgotten.append(attempt)
 
 
-def seen(attempt: UUID = ATTEMPT, phase: Phase = Phase.RUNNING, **states: PodState) -> Observation:
+def seen(
+    attempt: UUID = ATTEMPT, phase: ReportedPhase = ReportedPhase.RUNNING, **states: PodState
+) -> Observation:
     pods = tuple(PodReport(index=int(name[1:]), node="n", state=state) for name, state in states.items())
     return Observation(workload=attempt, attempt=attempt, number=1, phase=phase, pods=pods)
 
@@ -51,13 +53,13 @@ def seen(attempt: UUID = ATTEMPT, phase: Phase = Phase.RUNNING, **states: PodSta
 class Server:
     """Takes what is sent, and says that it is stored unless it is told not to."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: LogKeeper) -> None:
         self.keeper, self.stores = keeper, True
         self.texts: dict[tuple[UUID, int], str] = {}
         self.cut: set[tuple[UUID, int]] = set()
         self.messages = 0
 
-    async def send(self, message: Kept) -> None:
+    async def send(self, message: KeptLogs) -> None:
         self.messages += 1
         for item in message.items:
             key = (item.attempt, item.pod)
@@ -69,8 +71,8 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def keeping_for(pods: Pods, *, connected: bool = True) -> AsyncIterator[tuple[Keeper, Server]]:
-    keeper = Keeper(cast(Backend, pods))
+async def keeping_for(pods: Pods, *, connected: bool = True) -> AsyncIterator[tuple[LogKeeper, Server]]:
+    keeper = LogKeeper(cast(Backend, pods))
     server = Server(keeper)
     sending = asyncio.create_task(keeper.send(server.send)) if connected else None
     try:
@@ -98,7 +100,7 @@ async def test_a_pod_that_ended_is_stored_before_its_attempt_is_forgotten() -> N
     pods.there, pods.written = {0, 1}, {0: [b"one\n"], 1: [b"two"]}
     async with keeping_for(pods) as (keeper, server):
         server.stores = False
-        keeper.observe([seen(phase=Phase.SUCCEEDED, p0=PodState.SUCCEEDED, p1=PodState.SUCCEEDED)])
+        keeper.observe([seen(phase=ReportedPhase.SUCCEEDED, p0=PodState.SUCCEEDED, p1=PodState.SUCCEEDED)])
         await keeper.forget(ATTEMPT)
         await until(lambda: len(server.texts) == 2)
         assert pods.forgotten == []
@@ -118,7 +120,7 @@ async def test_a_pod_that_is_stopped_is_read_until_it_is_gone() -> None:
         pods.written[0] += [b"checkpoint written\n"]
         await asyncio.sleep(0.02)
         pods.there = set()
-        keeper.observe([seen(phase=Phase.GONE)])
+        keeper.observe([seen(phase=ReportedPhase.GONE)])
         await keeper.forget(ATTEMPT)
         await until(lambda: pods.forgotten == [ATTEMPT])
     assert server.texts == {(ATTEMPT, 0): "working\ncheckpoint written\n"}
@@ -130,7 +132,7 @@ async def test_a_pod_that_goes_by_another_hand_is_read_when_that_is_seen() -> No
     async with keeping_for(pods) as (keeper, server):
         going = PodReport(index=0, node="n", state=PodState.RUNNING, reason="terminating")
         observation = Observation(
-            workload=ATTEMPT, attempt=ATTEMPT, number=1, phase=Phase.RUNNING, pods=(going,)
+            workload=ATTEMPT, attempt=ATTEMPT, number=1, phase=ReportedPhase.RUNNING, pods=(going,)
         )
         keeper.observe([observation, observation])
         await until(lambda: pods.reads == [(0, True)])
@@ -157,7 +159,7 @@ async def test_a_pod_that_was_taken_away_and_came_back_is_read_again_at_its_end(
         await until(lambda: server.texts == {(ATTEMPT, 0): "first life\n"})
         pods.there, pods.written = {0}, {0: [b"second life\n"]}
         keeper.observe([seen(p0=PodState.RUNNING)])
-        keeper.observe([seen(phase=Phase.SUCCEEDED, p0=PodState.SUCCEEDED)])
+        keeper.observe([seen(phase=ReportedPhase.SUCCEEDED, p0=PodState.SUCCEEDED)])
         await until(lambda: server.texts == {(ATTEMPT, 0): "second life\n"})
 
 
@@ -179,7 +181,7 @@ async def test_without_a_server_an_attempt_is_forgotten_after_a_bounded_time(
     pods = Pods()
     pods.there, pods.written = {0}, {0: [b"one\n"]}
     async with keeping_for(pods, connected=False) as (keeper, _):
-        keeper.observe([seen(phase=Phase.FAILED, p0=PodState.FAILED)])
+        keeper.observe([seen(phase=ReportedPhase.FAILED, p0=PodState.FAILED)])
         await keeper.forget(ATTEMPT)
         await keeper.forget(ATTEMPT)
         assert pods.forgotten == []
@@ -197,7 +199,7 @@ async def test_what_a_server_did_not_store_is_sent_again_also_by_the_next_connec
     pods.there, pods.written = {0}, {0: [b"one\n"]}
     async with keeping_for(pods) as (keeper, server):
         server.stores = False
-        keeper.observe([seen(phase=Phase.FAILED, p0=PodState.FAILED)])
+        keeper.observe([seen(phase=ReportedPhase.FAILED, p0=PodState.FAILED)])
         await until(lambda: server.messages >= 2)
         second = Server(keeper)
         sending = asyncio.create_task(keeper.send(second.send))
@@ -213,7 +215,7 @@ async def test_an_attempt_that_wrote_nothing_is_forgotten_at_once() -> None:
     async with keeping_for(pods) as (keeper, server):
         await keeper.forget(OTHER)
         assert pods.forgotten == [OTHER]
-        keeper.observe([seen(phase=Phase.SUCCEEDED, p0=PodState.SUCCEEDED)])
+        keeper.observe([seen(phase=ReportedPhase.SUCCEEDED, p0=PodState.SUCCEEDED)])
         await keeper.forget(ATTEMPT)
         await until(lambda: pods.forgotten == [OTHER, ATTEMPT])
         assert server.messages == 0
@@ -228,7 +230,7 @@ async def test_pods_that_are_stopped_together_share_a_bounded_memory(monkeypatch
     pods.written = {pod: [b"x" * 99 + b"\n"] * 100 for pod in pods.there}
     async with keeping_for(pods, connected=False) as (keeper, _):
         states = {f"p{pod}": PodState.RUNNING for pod in pods.there}
-        keeper.observe([seen(ATTEMPT, Phase.RUNNING, **states)])
+        keeper.observe([seen(ATTEMPT, ReportedPhase.RUNNING, **states)])
         await keeper.before_stop([(ATTEMPT, None)])
         await until(lambda: len(keeper._reading) == 10 and len(pods.reads) == 10)
         await asyncio.sleep(0.1)
@@ -241,7 +243,7 @@ async def test_a_long_log_is_cut_to_its_last_mebibyte_and_comes_in_parts() -> No
     pods = Pods()
     pods.there, pods.written = {0}, {0: [b"%06d " % n + b"x" * 92 + b"\n" for n in range(15_000)]}
     async with keeping_for(pods) as (keeper, server):
-        keeper.observe([seen(phase=Phase.FAILED, p0=PodState.FAILED)])
+        keeper.observe([seen(phase=ReportedPhase.FAILED, p0=PodState.FAILED)])
         await until(lambda: keeper._unsettled == {})
     text = server.texts[ATTEMPT, 0]
     assert len(text) <= KEPT_BYTES < len(text) + 200

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentlink.agent.lines import LONGEST_LINE, Lines, printable
+from agentlink.agent.lines import LONGEST_LINE, LineSplitter, printable
 from agentlink.protocol.logs import UNPRINTABLE
 
 
 def lines_of(*pieces: bytes) -> list[str]:
-    lines = Lines()
+    lines = LineSplitter()
     found = [line for piece in pieces for line in lines.feed(piece)]
     return found + lines.flush()
 
@@ -51,7 +51,7 @@ def test_bytes_that_are_no_text_are_shown_as_such_also_where_a_character_is_cut(
 
 
 def test_an_endless_line_is_cut_and_little_of_it_is_held() -> None:
-    lines = Lines()
+    lines = LineSplitter()
     found: list[str] = []
     for _ in range(200):
         found += lines.feed(b"x" * 5000)
@@ -62,7 +62,7 @@ def test_an_endless_line_is_cut_and_little_of_it_is_held() -> None:
 
 
 def test_a_progress_bar_without_an_end_holds_its_latest_state_only() -> None:
-    lines = Lines()
+    lines = LineSplitter()
     for percent in range(100_000):
         assert lines.feed(f"\r{percent}%".encode()) == []
         assert len(lines._rest) < 20
@@ -71,7 +71,7 @@ def test_a_progress_bar_without_an_end_holds_its_latest_state_only() -> None:
 
 
 def test_what_is_skipped_is_counted_and_its_rest_does_not_come_back() -> None:
-    lines = Lines()
+    lines = LineSplitter()
     lines.feed(b"begun")
     assert lines.skip(b" ended\nsecond\nthird") == 2
     assert lines.feed(b"fourth\n") == ["fourth\n"]

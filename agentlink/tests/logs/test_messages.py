@@ -18,20 +18,20 @@ from agentlink.logs import kept
 from agentlink.logs.consumers import AgentLogsConsumer
 from agentlink.logs.exchange import RECENT_CHARACTERS, Exchange
 from agentlink.models import Cluster, PodLog
-from agentlink.protocol import Invalid
+from agentlink.protocol import InvalidMessage
 from agentlink.protocol import logs as messages
 from agentlink.protocol.logs import (
     KEPT_BYTES,
     MAX_TEXT,
     Ask,
     Chunk,
-    End,
-    EndReason,
-    Kept,
+    KeptLogs,
     KeptPart,
-    Stop,
+    StopStream,
     Stored,
     StoredPod,
+    StreamEnd,
+    StreamEndReason,
     kept_in_messages,
     parts_of,
 )
@@ -51,13 +51,13 @@ fuzzed = settings(
 def test_every_message_comes_out_as_it_went_in() -> None:
     for message in (
         Chunk(stream=1, sequence=1, text="a\nb\n", dropped=3, cursor="2026-01-01T00:00:00.000000001Z"),
-        End(stream=1, reason=EndReason.GONE, message="It is gone."),
-        Kept(items=tuple(parts_of(ATTEMPT, 2, ["a\n"], cut=True))),
+        StreamEnd(stream=1, reason=StreamEndReason.GONE, message="It is gone."),
+        KeptLogs(items=tuple(parts_of(ATTEMPT, 2, ["a\n"], cut=True))),
     ):
         assert messages.from_agent(messages.encode(message)) == message
     for order in (
         Ask(stream=1, attempt=ATTEMPT, pod=1, follow=True, tail_bytes=5, after="0001"),
-        Stop(stream=1),
+        StopStream(stream=1),
         Stored(pods=(StoredPod(attempt=ATTEMPT, pod=1),)),
     ):
         assert messages.from_server(messages.encode(order)) == order
@@ -78,13 +78,13 @@ def test_every_message_comes_out_as_it_went_in() -> None:
 )
 def test_text_that_could_do_more_than_be_read_is_refused(text: str) -> None:
     body = {"protocol": 1, "type": "chunk", "stream": 1, "sequence": 1, "text": text}
-    assert isinstance(messages.from_agent(json.dumps(body)), Invalid)
+    assert isinstance(messages.from_agent(json.dumps(body)), InvalidMessage)
 
 
 @pytest.mark.parametrize("cursor", ["a\nb", "x" * 65, "a b", "é"])
 def test_a_cursor_that_would_break_a_header_is_refused(cursor: str) -> None:
     body = {"protocol": 1, "type": "chunk", "stream": 1, "sequence": 1, "cursor": cursor}
-    assert isinstance(messages.from_agent(json.dumps(body)), Invalid)
+    assert isinstance(messages.from_agent(json.dumps(body)), InvalidMessage)
 
 
 def test_the_largest_logs_are_cut_into_messages_that_fit() -> None:
@@ -143,7 +143,7 @@ class World:
     async def _send(self, text: str) -> None:
         self.said.append(text)
 
-    async def _say(self, message: Ask | Stop) -> None:
+    async def _say(self, message: Ask | StopStream) -> None:
         self.said.append(messages.encode(message))
 
     async def _tell(self, _: str, event: dict[str, Any]) -> None:
@@ -159,15 +159,15 @@ class World:
             for number, last in ((0, True), (0, False), (1, True))
             for text in ("", "kept\n")
         ]
-        found = [Kept(items=(item,)) for item in items] + [Kept(items=tuple(items))]
+        found = [KeptLogs(items=(item,)) for item in items] + [KeptLogs(items=tuple(items))]
         chunks = [
             Chunk(stream=stream, sequence=sequence, text="line\n", dropped=dropped)
             for stream in (1, 2, 99)
             for sequence in (1, 2, 2**53 - 1)
             for dropped in (0, 2**53 - 1)
         ]
-        ends = [End(stream=stream, reason=reason) for stream in (1, 99) for reason in EndReason]
-        said: list[Chunk | End | Kept] = [*found, *chunks, *ends]
+        ends = [StreamEnd(stream=stream, reason=reason) for stream in (1, 99) for reason in StreamEndReason]
+        said: list[Chunk | StreamEnd | KeptLogs] = [*found, *chunks, *ends]
         return [json.loads(messages.encode(message)) for message in said]
 
 
@@ -230,9 +230,9 @@ def test_whatever_an_agent_says_is_answered_and_kept_to_its_own_pods(
             await world.consumer.receive(text_data=text)
 
     async_to_sync(say)()
-    wrong = sum(isinstance(messages.from_agent(text), Invalid) for text in texts)
+    wrong = sum(isinstance(messages.from_agent(text), InvalidMessage) for text in texts)
     for text in world.said:
-        assert not isinstance(messages.from_server(text), Invalid)
+        assert not isinstance(messages.from_server(text), InvalidMessage)
     assert sum('"error"' in text for text in world.said) == wrong
     assert list(PodLog.objects.filter(attempt=world.theirs).values()) == theirs
     stored = PodLog.objects.exclude(attempt=world.theirs)

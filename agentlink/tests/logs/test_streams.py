@@ -11,8 +11,8 @@ import pytest
 from agentlink.agent import streams
 from agentlink.agent.backends.base import Backend, LogPiece, NoLogs
 from agentlink.agent.streams import MIB, Stream, cluster_bucket
-from agentlink.bucket import Bucket
-from agentlink.protocol.logs import MAX_TEXT, Ask, Chunk, End, EndReason
+from agentlink.bucket import TokenBucket
+from agentlink.protocol.logs import MAX_TEXT, Ask, Chunk, StreamEnd, StreamEndReason
 
 Script = Callable[[], AsyncGenerator[LogPiece]]
 
@@ -50,10 +50,10 @@ async def played(
     tail: int = 0,
     slow: float = 0.0,
     shown: asyncio.Event | None = None,
-) -> list[Chunk | End]:
-    told: list[Chunk | End] = []
+) -> list[Chunk | StreamEnd]:
+    told: list[Chunk | StreamEnd] = []
 
-    async def send(message: Chunk | End) -> None:
+    async def send(message: Chunk | StreamEnd) -> None:
         await asyncio.sleep(slow)
         told.append(message)
         if shown is not None:
@@ -65,12 +65,12 @@ async def played(
     return told
 
 
-def text_of(told: Sequence[Chunk | End]) -> str:
+def text_of(told: Sequence[Chunk | StreamEnd]) -> str:
     return "".join(each.text for each in told if isinstance(each, Chunk))
 
 
-def end_of(told: Sequence[Chunk | End]) -> End:
-    assert isinstance(told[-1], End)
+def end_of(told: Sequence[Chunk | StreamEnd]) -> StreamEnd:
+    assert isinstance(told[-1], StreamEnd)
     return told[-1]
 
 
@@ -81,7 +81,7 @@ async def test_lines_come_in_order_together_and_then_the_end() -> None:
     assert text_of(told) == "".join(f"line {n}\n" for n in range(500))
     assert len(told) <= 4 + took / streams.GATHER_SECONDS
     assert [each.sequence for each in told[:-1] if isinstance(each, Chunk)] == list(range(1, len(told)))
-    assert end_of(told).reason is EndReason.ENDED
+    assert end_of(told).reason is StreamEndReason.ENDED
     assert isinstance(told[-2], Chunk) and told[-2].cursor == "0500"  # noqa: PT018
 
 
@@ -107,10 +107,10 @@ async def test_what_was_written_before_is_not_left_out() -> None:
 async def test_a_cluster_whose_share_is_used_up_drops_lines_of_the_pod(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(streams, "cluster_bucket", lambda: Bucket(at_once=0, a_second=1))
-    told: list[Chunk | End] = []
+    monkeypatch.setattr(streams, "cluster_bucket", lambda: TokenBucket(at_once=0, a_second=1))
+    told: list[Chunk | StreamEnd] = []
 
-    async def send(message: Chunk | End) -> None:
+    async def send(message: Chunk | StreamEnd) -> None:
         told.append(message)
 
     ask = Ask(stream=1, attempt=UUID(int=1), pod=0, follow=True, tail_bytes=0)
@@ -162,15 +162,18 @@ async def test_who_follows_a_pod_that_has_not_started_sees_it_start(monkeypatch:
     told = await played(writes(waiting), writes(waiting), writes(b"here\n"))
     assert text_of(told) == "here\n"
     single = await played(writes(waiting), follow=False)
-    assert (end_of(single).reason, end_of(single).message) == (EndReason.NOT_STARTED, "ContainerCreating")
+    assert (end_of(single).reason, end_of(single).message) == (
+        StreamEndReason.NOT_STARTED,
+        "ContainerCreating",
+    )
 
 
 async def test_a_log_that_breaks_off_is_read_on_from_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "ASK_AGAIN_SECONDS", 0.01)
     pods = Pods(writes(b"one\n", OSError("reset")), writes(b"two\n"))
-    told: list[Chunk | End] = []
+    told: list[Chunk | StreamEnd] = []
 
-    async def send(message: Chunk | End) -> None:
+    async def send(message: Chunk | StreamEnd) -> None:
         told.append(message)
 
     ask = Ask(stream=1, attempt=UUID(int=1), pod=0, follow=True, tail_bytes=0)
@@ -182,7 +185,7 @@ async def test_a_log_that_breaks_off_is_read_on_from_where_it_was(monkeypatch: p
 async def test_a_log_that_cannot_be_read_ends_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "ASK_AGAIN_SECONDS", 0.01)
     told = await played(*[writes(OSError("no route\x00"))] * 6)
-    assert end_of(told).reason is EndReason.FAILED
+    assert end_of(told).reason is StreamEndReason.FAILED
     assert "no route" in end_of(told).message
     gone = await played(writes(NoLogs("It is gone.")))
-    assert (end_of(gone).reason, end_of(gone).message) == (EndReason.GONE, "It is gone.")
+    assert (end_of(gone).reason, end_of(gone).message) == (StreamEndReason.GONE, "It is gone.")

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from agentlink.logs.sources import Source
-from agentlink.logs.texts import Lines, Note, Told, as_event, as_text, last_lines
+from agentlink.logs.texts import LogLines, LogNote, Told, as_event, as_text, last_lines
 from agentlink.logs.viewing import HELD_CHARACTERS, _Viewer
 
 SOURCE = Source(UUID(int=1), UUID(int=2), 1, 0, UUID(int=3), "east")
@@ -44,9 +44,9 @@ async def test_who_reads_slowly_holds_little_and_is_told_what_he_missed() -> Non
         lines(slow, sequence, f"{sequence:04} " + "x" * 994 + "\n", dropped=1 if sequence == 1 else 0)
         assert slow._size <= HELD_CHARACTERS
     first, *rest = told(slow)
-    assert isinstance(first, Note)
+    assert isinstance(first, LogNote)
     assert first.code == "slow"
-    shown = [each.text[:4] for each in rest if isinstance(each, Lines)]
+    shown = [each.text[:4] for each in rest if isinstance(each, LogLines)]
     assert shown[-1] == "1000"
     assert int(first.message.split()[0].replace(",", "")) == 1001 - len(shown)
     assert (slow._size, told(slow)) == (0, [])
@@ -59,7 +59,7 @@ async def test_lines_that_were_lost_on_the_way_leave_a_note_and_none_comes_twice
     lines(seen, 2, "two\n")
     lines(seen, 4, "four\n")
     lines(seen, 7, "seven\n")
-    codes = [each.code if isinstance(each, Note) else each.text for each in told(seen)]
+    codes = [each.code if isinstance(each, LogNote) else each.text for each in told(seen)]
     assert codes == ["three\n", "four\n", "lost", "seven\n"]
 
 
@@ -83,17 +83,17 @@ async def test_the_last_lines_are_cut_to_what_was_asked_for_once_they_are_there(
     seen._settles_at = 0.0
     seen._settle()
     lines(seen, 3, "four\n")
-    assert told(seen) == [Lines("two\nthree\n", 0, "2"), Lines("four\n")]
+    assert told(seen) == [LogLines("two\nthree\n", 0, "2"), LogLines("four\n")]
 
 
 @pytest.mark.parametrize(
     ("each", "text"),
     [
-        (Lines("a\n"), "a\n"),
-        (Lines("a\n", 1204), "… 1,204 lines dropped here: more than 1 MiB/s\na\n"),
-        (Lines("", 1), "… 1 line dropped here: more than 1 MiB/s\n"),
-        (Note("away", "It is away."), "… It is away.\n"),
-        (Note("ended", "", ends=True), ""),
+        (LogLines("a\n"), "a\n"),
+        (LogLines("a\n", 1204), "… 1,204 lines dropped here: more than 1 MiB/s\na\n"),
+        (LogLines("", 1), "… 1 line dropped here: more than 1 MiB/s\n"),
+        (LogNote("away", "It is away."), "… It is away.\n"),
+        (LogNote("ended", "", ends=True), ""),
     ],
 )
 def test_what_is_told_is_text_for_people(each: Told, text: str) -> None:
@@ -102,11 +102,11 @@ def test_what_is_told_is_text_for_people(each: Told, text: str) -> None:
 
 def test_what_is_told_is_events_for_programs() -> None:
     assert (
-        as_event(Lines("a\nb\n", 0, "7"))
+        as_event(LogLines("a\nb\n", 0, "7"))
         == 'id: 7\nevent: lines\ndata: {"text": "a\\nb\\n", "dropped": ""}\n\n'
     )
-    assert as_event(Note("x", "Y.")) == 'event: note\ndata: {"code": "x", "message": "Y."}\n\n'
-    assert as_event(Note("x", "", ends=True)).startswith("event: end\n")
+    assert as_event(LogNote("x", "Y.")) == 'event: note\ndata: {"code": "x", "message": "Y."}\n\n'
+    assert as_event(LogNote("x", "", ends=True)).startswith("event: end\n")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import click
 
 from chamber.cli import config
 from chamber.cli.client import Client, Json, connect, segment
-from chamber.cli.output import Column, Form, ago, output_option, show_one
+from chamber.cli.output import Column, OutputFormat, ago, output_option, show_one
 from chamber.cli.scopes import SCOPES, reach
 from chamber.cli.status import Exit, Failure
 from chamber.cli.trust import trust
@@ -69,7 +69,7 @@ def login(
     authority = config.authority(ca, address)
     trust(authority)  # a file that is none is refused before somebody types a password
     if with_token:
-        _keep_token(config.Login(address, ca=authority))
+        _keep_token(config.StoredLogin(address, ca=authority))
         return
     name = username or click.prompt("User name", err=True)
     if password_stdin:
@@ -80,9 +80,9 @@ def login(
     body["name"] = f"chamber login on {socket.gethostname()}"[:80]
     # What is not said, older servers know as well.
     body |= {key: value for key, value in (("scope", scope), ("team", team), ("code", code)) if value}
-    with connect(config.Login(address, ca=authority)) as client:
+    with connect(config.StoredLogin(address, ca=authority)) as client:
         made = _signed_in(client, body, asks=not (code or password_stdin))
-    config.keep(config.Login(address, made["token"], made["id"], name, authority))
+    config.keep(config.StoredLogin(address, made["token"], made["id"], name, authority))
     click.echo(f"Signed in to {address} as {name}; the token is valid for {count(days, 'day')}.")
 
 
@@ -114,7 +114,7 @@ def _with_hint(failure: Failure, address: str) -> Failure:
     )
 
 
-def _keep_token(login: config.Login) -> None:
+def _keep_token(login: config.StoredLogin) -> None:
     """Keep a token that was made elsewhere, once the server takes it."""
     if sys.stdin.isatty():
         token = click.prompt("Token", hide_input=True, err=True).strip()
@@ -159,7 +159,7 @@ WHOAMI = [
 
 @click.command()
 @output_option
-def whoami(form: Form) -> None:
+def whoami(form: OutputFormat) -> None:
     """Show who you are, and your roles."""
     with connect() as client:
         me = {**client.get("me/"), "server": client.login.url}

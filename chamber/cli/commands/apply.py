@@ -8,9 +8,9 @@ import click
 
 from chamber.cli import declared
 from chamber.cli.client import Client, Json, connect, segment
-from chamber.cli.declared import NEW_SHARE, NEW_TEAM, Plan
+from chamber.cli.declared import NEW_SHARE, NEW_TEAM, ApplyPlan
 from chamber.cli.manifests import File
-from chamber.cli.output import Column, Form, Row, output_option, show, text
+from chamber.cli.output import Column, OutputFormat, Row, output_option, show, text
 from chamber.cli.status import Exit, Failure
 
 
@@ -46,7 +46,7 @@ file_option = click.option(
 @file_option
 @click.option("--check", is_flag=True, help="Exit with status 1 where something differs.")
 @output_option
-def diff(file: str, check: bool, form: Form) -> None:
+def diff(file: str, check: bool, form: OutputFormat) -> None:
     """Show what `chamber apply` would change, and change nothing.
 
     What `chamber apply` would refuse is refused, by the same checks, with the line of each mistake and a status that is
@@ -66,7 +66,7 @@ def diff(file: str, check: bool, form: Form) -> None:
 @click.command()
 @file_option
 @output_option
-def apply(file: str, form: Form) -> None:
+def apply(file: str, form: OutputFormat) -> None:
     """Make pools, teams, the table of PriorityClasses and sign-in as a file says, and show what was changed.
 
     What the file does not name stays as it is; nothing is taken away but PriorityClasses that are null. All is changed,
@@ -90,7 +90,7 @@ class Present:
     sign_in: Json = field(default_factory=dict)
 
 
-def _plan(client: Client, wanted: declared.Declared) -> tuple[Plan, Present]:
+def _plan(client: Client, wanted: declared.DeclaredFile) -> tuple[ApplyPlan, Present]:
     """Return what is to be done, and what there is."""
     pools = {pool["slug"]: pool for pool in client.rows("pools/")}
     teams = {team["slug"]: team for team in client.rows("teams/")}
@@ -115,7 +115,7 @@ def _group_roles(client: Client) -> dict[tuple[str, str, str], str]:
     return {(row["provider"], row["group"], row["team"]): row["role"] for row in rows}
 
 
-def _send(client: Client, file: File, plan: Plan, now: Present, *, dry_run: bool) -> None:
+def _send(client: Client, file: File, plan: ApplyPlan, now: Present, *, dry_run: bool) -> None:
     """Have the server make all changes, or only check them; add what nodes move, and say what the server warns of.
 
     Where the file names what is not there, the rest of it is only checked, so that all is told at once.
@@ -150,7 +150,7 @@ def _tell_rights(missing: Iterable[str]) -> None:
         click.echo(f"  {sentence}", err=True)
 
 
-def _body(plan: Plan, now: Present, *, dry_run: bool) -> Json:
+def _body(plan: ApplyPlan, now: Present, *, dry_run: bool) -> Json:
     """Return a plan as the API takes it, with the versions that were read."""
     body: Json = {
         "dry_run": dry_run,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from chamber.cli.client import connect
-from chamber.cli.output import Column, Form, Row, output_option, show
+from chamber.cli.output import Column, OutputFormat, Row, output_option, show
 from chamber.cli.status import Exit, Failure
 from chamber.words import count
 
 if TYPE_CHECKING:
-    from teams.chain.files import Found
-    from teams.chain.rows import Head, Keyring
+    from teams.chain.files import FileProof
+    from teams.chain.rows import ChainHead, Keyring
 
 SHOWN = 50
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,7 +66,7 @@ def filter_options(command: F) -> F:
 )
 @output_option
 @click.pass_context
-def audit(context: click.Context, /, form: Form, limit: int | None, **filters: str | None) -> None:
+def audit(context: click.Context, /, form: OutputFormat, limit: int | None, **filters: str | None) -> None:
     """Show who did what, newest first: what your role reads of the audit trail.
 
     With json, yaml and csv all that matches is written, unless --limit says otherwise.
@@ -76,13 +76,13 @@ def audit(context: click.Context, /, form: Form, limit: int | None, **filters: s
             option = next((option for option, name, _ in FILTERS if name == given[0]), "--limit")
             raise click.UsageError(f"{option} comes after {context.invoked_subcommand}.")
         return
-    is_table = form in {Form.TABLE, Form.WIDE, Form.NAME}
+    is_table = form in {OutputFormat.TABLE, OutputFormat.WIDE, OutputFormat.NAME}
     most = limit or (SHOWN if is_table else None)
     with connect() as client:
         rows = client.rows("audit/", _asked(filters), limit=most)
-        if form is Form.JSON:
+        if form is OutputFormat.JSON:
             _write_json(rows)
-        elif form is Form.CSV and limit is None:
+        elif form is OutputFormat.CSV and limit is None:
             for part in client.text("audit/export/", {**_asked(filters), "format": "csv"}):
                 click.echo(part, nl=False)
         else:
@@ -193,15 +193,15 @@ def _write_json(rows: Iterator[Row]) -> None:
     click.echo("\n]" if before == ",\n" else "[]")
 
 
-def _head(text: str) -> "Head":
-    from teams.chain.rows import GENESIS, Head
+def _head(text: str) -> "ChainHead":
+    from teams.chain.rows import GENESIS, ChainHead
 
     number, _, digest = text.strip().partition(":")
     if not (number.isascii() and number.isdigit() and len(number) < 19) or len(digest) != len(GENESIS):
         raise click.UsageError(
             f"--head is {text!r}; give NUMBER:DIGEST, as `chamber audit verify` prints it."
         )
-    return Head(int(number), digest.lower())
+    return ChainHead(int(number), digest.lower())
 
 
 def _keyring(path: Path | None) -> "Keyring | None":
@@ -215,7 +215,7 @@ def _keyring(path: Path | None) -> "Keyring | None":
     return Keyring.of(secrets)
 
 
-def _verified_file(file: Path, known: "Head | None", keyring: "Keyring | None") -> dict[str, Any]:
+def _verified_file(file: Path, known: "ChainHead | None", keyring: "Keyring | None") -> dict[str, Any]:
     from teams.chain.files import NoTrail, verify
 
     try:
@@ -237,7 +237,7 @@ def _verified_file(file: Path, known: "Head | None", keyring: "Keyring | None") 
     }
 
 
-def _notes(found: "Found", keyring: "Keyring | None", known: "Head | None") -> list[str]:
+def _notes(found: "FileProof", keyring: "Keyring | None", known: "ChainHead | None") -> list[str]:
     notes = []
     if known is not None and not found.saw_known:
         notes.append(f"Row {known.number} of --head is not in the file; it could not be compared.")
@@ -259,7 +259,7 @@ def _notes(found: "Found", keyring: "Keyring | None", known: "Head | None") -> l
     return notes
 
 
-def _verified_database(known: "Head | None") -> dict[str, Any]:
+def _verified_database(known: "ChainHead | None") -> dict[str, Any]:
     def check() -> dict[str, Any]:
         from teams.chain.verifying import verified
 

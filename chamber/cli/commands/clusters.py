@@ -4,7 +4,7 @@ import click
 
 from chamber.cli.client import connect, segment
 from chamber.cli.columns import slices
-from chamber.cli.output import Column, Form, Row, ago, output_option, show
+from chamber.cli.output import Column, OutputFormat, Row, ago, output_option, show
 
 
 def _agent(cluster: Row) -> str:
@@ -33,12 +33,12 @@ def clusters() -> None:
 
 @clusters.command("list")
 @output_option
-def list_(form: Form) -> None:
+def list_(form: OutputFormat) -> None:
     """Show the clusters with the pools that each may serve."""
     with connect() as client:
         found = list(client.rows("clusters/"))
     show(found, form, COLUMNS, name="name", empty="There are no clusters that you may see.")
-    if form in {Form.TABLE, Form.WIDE}:
+    if form in {OutputFormat.TABLE, OutputFormat.WIDE}:
         for cluster in found:
             if cluster["warning"]:
                 click.echo(f"Warning: {cluster['warning']}", err=True)

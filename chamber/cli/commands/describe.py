@@ -5,7 +5,7 @@ import click
 from chamber.cli.client import Client, Json, connect, segment
 from chamber.cli.columns import DESCRIBED, USE, WORKLOAD
 from chamber.cli.commands.workloads import WHY
-from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show, show_one
+from chamber.cli.output import Column, OutputFormat, Row, ago, in_words, output_option, show, show_one
 
 ATTEMPTS = [
     Column("Attempt", lambda attempt: attempt["number"], number=True),
@@ -35,16 +35,16 @@ EVENTS = [
     "--events", type=click.IntRange(min=0), default=10, show_default=True, help="The last so many events."
 )
 @output_option
-def describe(name: str, events: int, form: Form) -> None:
+def describe(name: str, events: int, form: OutputFormat) -> None:
     """Show all that is known of a workload: what it asks, why it waits, attempts, GPU use, events.
 
     -o json and yaml give one object of these; csv and name are those of `chamber get`.
     """
     with connect() as client:
         found = _gather(client, name, events)
-    if form in {Form.JSON, Form.YAML}:
+    if form in {OutputFormat.JSON, OutputFormat.YAML}:
         show_one(found, form, [])
-    elif form in {Form.CSV, Form.NAME}:
+    elif form in {OutputFormat.CSV, OutputFormat.NAME}:
         show_one(found["workload"], form, WORKLOAD)
     else:
         _tell(found, form)
@@ -64,7 +64,7 @@ def _gather(client: Client, name: str, most: int) -> Row:
     }
 
 
-def _tell(found: Row, form: Form) -> None:
+def _tell(found: Row, form: OutputFormat) -> None:
     """Write the parts that there are, each under its heading."""
     show_one(found["workload"], form, DESCRIBED)
     explained = found["explain"]

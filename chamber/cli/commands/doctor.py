@@ -14,7 +14,7 @@ from chamber.cli import config
 from chamber.cli.status import Exit
 
 if TYPE_CHECKING:
-    from agentlink.agent.check import Asked
+    from agentlink.agent.check import CheckOptions
     from chamber.doctor.finding import Examination
 
 A_PATH = click.Path(dir_okay=False, path_type=Path)
@@ -78,10 +78,10 @@ def doctor(
     the agent is to run. Exit status 0: all is well. 1: something is not.
     """
     if cluster:
-        from agentlink.agent.check import Asked
+        from agentlink.agent.check import CheckOptions
 
         _refuse_bad_words(namespaces, node_selectors)
-        asked = Asked(
+        asked = CheckOptions(
             workloads=namespaces,
             node_selector=",".join(node_selectors),
             uses_claims=claims,
@@ -114,11 +114,11 @@ def _given(context: click.Context) -> list[str]:
 def _refuse_bad_words(namespaces: tuple[str, ...], node_selectors: tuple[str, ...]) -> None:
     """Raise what `chamber agent` would say of them."""
     from agentlink.agent.kube.access import BadAccess
-    from agentlink.agent.native import Options
+    from agentlink.agent.native import AgentOptions
 
     try:
         for namespace in namespaces or ("",):
-            Options(namespace=namespace, node_selectors=node_selectors)
+            AgentOptions(namespace=namespace, node_selectors=node_selectors)
     except BadAccess as error:
         raise click.UsageError(str(error)) from error
 
@@ -134,22 +134,22 @@ def _token(path: Path | None) -> str:
         raise click.UsageError(str(error)) from error
 
 
-def _examine_cluster(kubeconfig: Path | None, context: str | None, asked: "Asked") -> "Examination":
+def _examine_cluster(kubeconfig: Path | None, context: str | None, asked: "CheckOptions") -> "Examination":
     from agentlink.agent.check import examine
     from agentlink.agent.kube.access import BadAccess, load
     from agentlink.agent.kube.client import Kube
-    from chamber.doctor.finding import Examination, Finding
+    from chamber.doctor.finding import DoctorFinding, Examination
 
     try:
         access = load(kubeconfig, context)
     except BadAccess as error:
         advice = "Name a kubeconfig with --kubeconfig, or correct it; nothing else can be looked at before."
-        return Examination([("access", Finding(str(error), advice))])
+        return Examination([("access", DoctorFinding(str(error), advice))])
 
     async def look() -> Examination:
         async with Kube(access, patience_seconds=API_PATIENCE_SECONDS) as kube:
             report = await examine(kube, asked)
-        findings = [(name, Finding(found.problem, found.advice)) for name, found in report.problems]
+        findings = [(name, DoctorFinding(found.problem, found.advice)) for name, found in report.problems]
         return Examination(findings, report.made, report.left_out)
 
     return asyncio.run(look())
@@ -161,9 +161,9 @@ def _examine() -> "Examination":
     try:
         load()
     except CannotStart as error:
-        from chamber.doctor.finding import Examination, Finding
+        from chamber.doctor.finding import DoctorFinding, Examination
 
-        refused = Finding(str(error), "Correct the environment; nothing else can be looked at before.")
+        refused = DoctorFinding(str(error), "Correct the environment; nothing else can be looked at before.")
         return Examination([("settings", refused)])
     from chamber.doctor.examination import examine
 

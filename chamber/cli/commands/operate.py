@@ -62,7 +62,7 @@ def simulate(
 
     FILE is YAML or JSON; - reads standard input.
     """
-    from scheduling.simulation.command import Options, run
+    from scheduling.simulation.command import SimulateOptions, run
 
     if until is None and interval is not None:
         raise click.UsageError("--interval is for --until.")
@@ -70,7 +70,7 @@ def simulate(
         raise click.UsageError("Standard input is FILE or --trace, not both.")
     if until is not None and cycles is not None:
         raise click.UsageError("--until and --cycles exclude each other.")
-    options = Options(
+    options = SimulateOptions(
         check=check,
         verify=verify,
         format=form,

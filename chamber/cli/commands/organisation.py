@@ -6,7 +6,7 @@ import click
 
 from chamber.cli.client import Client, Json, connect
 from chamber.cli.columns import slices
-from chamber.cli.output import Column, Form, Row, ago, in_words, output_option, show
+from chamber.cli.output import Column, OutputFormat, Row, ago, in_words, output_option, show
 from chamber.cli.some import limit_options, one_more, show_some
 from chamber.cli.status import Exit, Failure
 from chamber.words import nearest
@@ -37,7 +37,7 @@ TEAMS = [
 @click.command()
 @click.option("--pool", help="Only the figures of this pool.")
 @output_option
-def teams(pool: str | None, form: Form) -> None:
+def teams(pool: str | None, form: OutputFormat) -> None:
     """Show the tree of teams with guarantees and use, in GPUs; each team counts all below it.
 
     Slices of GPUs (MIG, replicas) count by their share of one; their number is shown beside it.
@@ -45,9 +45,9 @@ def teams(pool: str | None, form: Form) -> None:
     with connect() as client:
         tree = list(client.rows("teams/"))
         by_pool = {slug: _figures(client, tree, slug) for slug in _pools(client, pool)}
-    if form not in {Form.TABLE, Form.WIDE}:
+    if form not in {OutputFormat.TABLE, OutputFormat.WIDE}:
         rows = [row for rows in by_pool.values() for row in rows]
-        show(_once(rows) if form is Form.NAME else rows, form, TEAMS, name="team")
+        show(_once(rows) if form is OutputFormat.NAME else rows, form, TEAMS, name="team")
         return
     if not by_pool:
         click.echo(NO_POOL if tree else NO_TEAM, err=True)
@@ -110,7 +110,7 @@ POOLS = [
 
 @click.command()
 @output_option
-def pools(form: Form) -> None:
+def pools(form: OutputFormat) -> None:
     """Show the pools and what is free in them, in GPUs.
 
     Slices of GPUs (MIG, replicas) count by their share of one; their number is shown beside it.
@@ -145,7 +145,7 @@ QUEUE = [
 @click.option("--pool", help="The pool, as the argument; else the organisation's first.")
 @limit_options
 @output_option
-def queue(named_pool: str, pool: str | None, limit: int | None, form: Form) -> None:
+def queue(named_pool: str, pool: str | None, limit: int | None, form: OutputFormat) -> None:
     """Show a pool's queue in order, with reasons.
 
     Of workloads that you may not see, only what anybody may know is shown.
@@ -155,5 +155,5 @@ def queue(named_pool: str, pool: str | None, limit: int | None, form: Form) -> N
     pool = pool or named_pool
     with connect() as client:
         rows = list(client.rows("queue/", {"pool": pool} if pool else {}, limit=one_more(limit)))
-    named = [row for row in rows if row["workload"] or form is not Form.NAME]
+    named = [row for row in rows if row["workload"] or form is not OutputFormat.NAME]
     show_some(named, form, QUEUE, limit=limit, name="workload", empty="Nothing waits.")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from chamber.cli.client import connect, segment
-from chamber.cli.output import Column, Form, ago, output_option, show, show_one
+from chamber.cli.output import Column, OutputFormat, ago, output_option, show, show_one
 from chamber.cli.status import Exit, Failure
 
 ROLES = ["viewer", "researcher", "lead", "admin", "org-admin", "operator", "auditor"]
@@ -65,7 +65,7 @@ def people() -> None:
 @click.option("--state", type=click.Choice(["active", "invited", "disabled"]), help="Only who is so.")
 @click.option("--without-factor", is_flag=True, help="Only who has no second factor.")
 @output_option
-def list_(text: str | None, state: str | None, without_factor: bool, form: Form) -> None:
+def list_(text: str | None, state: str | None, without_factor: bool, form: OutputFormat) -> None:
     """List people whom you may see; TEXT stands in a name or the address."""
     asked = {name: value for name, value in (("search", text), ("state", state)) if value}
     if without_factor:
@@ -77,7 +77,7 @@ def list_(text: str | None, state: str | None, without_factor: bool, form: Form)
 @people.command("show")
 @click.argument("username")
 @output_option
-def show_(username: str, form: Form) -> None:
+def show_(username: str, form: OutputFormat) -> None:
     """Show one person."""
     with connect() as client:
         show_one(client.get(_of(username)), form, PERSON, name="username")
@@ -107,7 +107,7 @@ def add(  # noqa: PLR0917 - an option each
     role: str | None,
     mail: bool | None,
     file: Path | None,
-    form: Form,
+    form: OutputFormat,
 ) -> None:
     """Make an account, and a link by which its person sets a password: mailed, or printed this once.
 
@@ -171,7 +171,7 @@ def enable(username: str) -> None:
     "--mail/--no-mail", default=None, help="Mail the link, or print it.  [default: mail where possible]"
 )
 @output_option
-def reset(username: str, mail: bool | None, form: Form) -> None:
+def reset(username: str, mail: bool | None, form: OutputFormat) -> None:
     """Make a link by which somebody sets a password; an older one ends."""
     with connect() as client:
         _show_links([client.post(_of(username, "link"), {"mail": mail})], form, name="url")
@@ -182,7 +182,7 @@ def reset(username: str, mail: bool | None, form: Form) -> None:
 @click.option("--end", "ended", type=int, metavar="ID", help="End this one.")
 @click.option("--end-all", is_flag=True, help="End all of them.")
 @output_option
-def sessions(username: str, ended: int | None, end_all: bool, form: Form) -> None:
+def sessions(username: str, ended: int | None, end_all: bool, form: OutputFormat) -> None:
     """List the browsers in which somebody is signed in, or end sessions: yours, as an organisation admin anybody's."""
     with connect() as client:
         if end_all:
@@ -200,7 +200,7 @@ def sessions(username: str, ended: int | None, end_all: bool, form: Form) -> Non
 @click.argument("username")
 @click.option("--reset", "resets", is_flag=True, help="Remove all of them, and end the person's sessions.")
 @output_option
-def factors(username: str, resets: bool, form: Form) -> None:
+def factors(username: str, resets: bool, form: OutputFormat) -> None:
     """List somebody's second factors, or remove them for who lost theirs: be sure that it is them who asks."""
     with connect() as client:
         if resets:
@@ -215,7 +215,7 @@ def factors(username: str, resets: bool, form: Form) -> None:
 @click.argument("username")
 @click.option("--unlink", metavar="PROVIDER", help="Have this provider vouch for them no more.")
 @output_option
-def providers(username: str, unlink: str | None, form: Form) -> None:
+def providers(username: str, unlink: str | None, form: OutputFormat) -> None:
     """List by which identity providers somebody signs in, or unlink one."""
     with connect() as client:
         if unlink:
@@ -246,7 +246,7 @@ def export(username: str, file: Path) -> None:
         raise Failure("The connection ended before all was sent: export it again.")
 
 
-def _show_links(made: list[Any], form: Form, *, name: str, empty: str = "") -> None:
+def _show_links(made: list[Any], form: OutputFormat, *, name: str, empty: str = "") -> None:
     """Show links; on stderr, to whom the server could mail none."""
     show(made, form, LINKS, name=name, empty=empty)
     for row in made:

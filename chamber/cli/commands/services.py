@@ -5,7 +5,7 @@ from uuid import UUID
 import click
 
 from chamber.cli.client import connect, segment
-from chamber.cli.output import Column, Form, ago, output_option, show, show_one
+from chamber.cli.output import Column, OutputFormat, ago, output_option, show, show_one
 from chamber.cli.scopes import SCOPES
 from chamber.cli.status import Exit, Failure
 from chamber.words import count
@@ -48,7 +48,7 @@ def service_accounts() -> None:
 
 @service_accounts.command("list")
 @output_option
-def list_(form: Form) -> None:
+def list_(form: OutputFormat) -> None:
     """List the service accounts of teams where you give roles."""
     with connect() as client:
         rows = list(client.rows("service-accounts/"))
@@ -58,7 +58,7 @@ def list_(form: Form) -> None:
 @service_accounts.command("show")
 @click.argument("name")
 @output_option
-def show_(name: str, form: Form) -> None:
+def show_(name: str, form: OutputFormat) -> None:
     """Show one."""
     with connect() as client:
         show_one(client.get(_of(name)), form, ACCOUNTS, name="name")
@@ -70,7 +70,7 @@ def show_(name: str, form: Form) -> None:
 @click.option("--role", type=click.Choice(ROLES), help="Its role on that team.")
 @click.option("--description", default="", help="What uses it, and where its token lies.")
 @output_option
-def create(name: str, team: str, role: str | None, description: str, form: Form) -> None:
+def create(name: str, team: str, role: str | None, description: str, form: OutputFormat) -> None:
     """Make one that a team owns. Give it further roles as a member named service:NAME."""
     body = {"name": name, "team": team, "role": role, "description": description}
     with connect() as client:
@@ -86,7 +86,9 @@ def create(name: str, team: str, role: str | None, description: str, form: Form)
 @click.option("--open-workloads", type=LIMIT, metavar="N", help="A limit of its own.")
 @click.option("--streams", type=LIMIT, metavar="N", help="A limit of its own.")
 @output_option
-def edit(name: str, team: str | None, description: str | None, *, form: Form, **limits: int | None) -> None:
+def edit(
+    name: str, team: str | None, description: str | None, *, form: OutputFormat, **limits: int | None
+) -> None:
     """Give it to another team, another description, or limits of its own; a limit of 0 is everybody's again.
 
     Limits are set by organisation admins.
@@ -134,7 +136,7 @@ def enable(name: str) -> None:
 @service_accounts.command()
 @click.argument("name")
 @output_option
-def tokens(name: str, form: Form) -> None:
+def tokens(name: str, form: OutputFormat) -> None:
     """List its valid tokens."""
     with connect() as client:
         rows = list(client.rows(_of(name, "tokens")))
@@ -157,7 +159,7 @@ def tokens(name: str, form: Form) -> None:
 )
 @output_option
 def create_token(  # noqa: PLR0917 - an option each
-    name: str, token: str, scope: str, team: str | None, days: int, form: Form
+    name: str, token: str, scope: str, team: str | None, days: int, form: OutputFormat
 ) -> None:
     """Make a token of NAME, called TOKEN, and print it, this once.
 
@@ -181,7 +183,7 @@ def create_token(  # noqa: PLR0917 - an option each
     help="How long the old one goes on.",
 )
 @output_option
-def rotate(name: str, token_id: str, overlap: int, form: Form) -> None:
+def rotate(name: str, token_id: str, overlap: int, form: OutputFormat) -> None:
     """Make a token in place of the one with this id, and print it, this once."""
     path = f"{_of(name, 'tokens')}{segment(_id(name, token_id))}/rotate/"
     with connect() as client:
@@ -213,8 +215,8 @@ def _id(name: str, text: str) -> str:
     return text
 
 
-def _print_once(made: dict[str, object], form: Form) -> None:
-    if form in {Form.TABLE, Form.NAME}:
+def _print_once(made: dict[str, object], form: OutputFormat) -> None:
+    if form in {OutputFormat.TABLE, OutputFormat.NAME}:
         click.echo(made["token"])
         return
     show_one(made, form, [*TOKENS, Column("Token", lambda row: row["token"])])

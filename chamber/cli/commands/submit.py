@@ -11,7 +11,7 @@ from chamber.cli import manifests
 from chamber.cli.client import Client, Json, connect
 from chamber.cli.columns import WORKLOADS
 from chamber.cli.commands.follow import wait_for
-from chamber.cli.output import Form, output_option, show
+from chamber.cli.output import OutputFormat, output_option, show
 from chamber.cli.status import Exit, Failure
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -110,7 +110,9 @@ def workload_options(command: F) -> F:
 @click.option("--wait", is_flag=True, help="Wait until all have ended; the exit status tells how.")
 @output_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def submit(file: str | None, idempotency_key: str | None, wait: bool, form: Form, **flags: Any) -> None:
+def submit(
+    file: str | None, idempotency_key: str | None, wait: bool, form: OutputFormat, **flags: Any
+) -> None:
     """Submit one workload by flags, or several from a file, and print their names.
 
     Everything after -- is the command to run in each pod:
@@ -123,7 +125,7 @@ def submit(file: str | None, idempotency_key: str | None, wait: bool, form: Form
     asked = asked_for(file, flags)
     with asked.told_at_least(), connect() as client:
         made = send(client, asked, idempotency_key or str(uuid.uuid4()))
-        show(made, Form.NAME if form is Form.TABLE else form, WORKLOADS)
+        show(made, OutputFormat.NAME if form is OutputFormat.TABLE else form, WORKLOADS)
         if wait:
             wait_for(client, [workload["slug"] for workload in made])
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import click
 
 from chamber.cli.client import connect, segment
-from chamber.cli.output import Column, Form, ago, output_option, show, show_one
+from chamber.cli.output import Column, OutputFormat, ago, output_option, show, show_one
 from chamber.cli.scopes import SCOPES
 from chamber.cli.status import Exit, Failure
 
@@ -40,7 +40,7 @@ def token() -> None:
 )
 @click.option("--team", help="Reach only this team and the teams below it.")
 @output_option
-def create(name: str, scope: str, days: int, team: str | None, form: Form) -> None:
+def create(name: str, scope: str, days: int, team: str | None, form: OutputFormat) -> None:
     """Create a token and print it, this once.
 
     With -o table or name only the token itself is printed, so that it can be caught by a script.
@@ -48,7 +48,7 @@ def create(name: str, scope: str, days: int, team: str | None, form: Form) -> No
     with connect() as client:
         body = {"name": name, "scope": scope, "expires_in_days": days} | ({"team": team} if team else {})
         made = client.post("tokens/", body)
-    if form in {Form.TABLE, Form.NAME}:
+    if form in {OutputFormat.TABLE, OutputFormat.NAME}:
         click.echo(made["token"])
         return
     show_one(made, form, [*COLUMNS, Column("Token", lambda row: row["token"])])
@@ -56,7 +56,7 @@ def create(name: str, scope: str, days: int, team: str | None, form: Form) -> No
 
 @token.command("list")
 @output_option
-def list_(form: Form) -> None:
+def list_(form: OutputFormat) -> None:
     """List your tokens."""
     with connect() as client:
         show(client.rows("tokens/"), form, COLUMNS, name="id", empty="You have no tokens.")

@@ -8,7 +8,7 @@ import click
 
 from chamber.cli.client import Client, connect
 from chamber.cli.columns import USE
-from chamber.cli.output import Column, Form, Row, ago, local_time, output_option, show
+from chamber.cli.output import Column, OutputFormat, Row, ago, local_time, output_option, show
 
 EVERY_SECONDS = 10.0
 
@@ -47,13 +47,13 @@ TOP = [
 @click.option("--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="At most so many.")
 @click.option("--watch", "watches", is_flag=True, help="Show it again every 10 s, until Ctrl-C.")
 @output_option
-def top(watches: bool, form: Form, **asked: Any) -> None:
+def top(watches: bool, form: OutputFormat, **asked: Any) -> None:
     """Show who holds GPUs, and what they make of them; nothing stands where nobody measures it."""
     params = {name: value for name, value in asked.items() if value is not None}
     with connect() as client:
         while True:
             rows = _rows(client, params)
-            if watches and form in {Form.TABLE, Form.WIDE}:
+            if watches and form in {OutputFormat.TABLE, OutputFormat.WIDE}:
                 click.clear()
                 click.echo(f"{local_time(datetime.now(UTC))}\n")
             show(rows, form, TOP, name="workload", empty="Nothing holds GPUs.")

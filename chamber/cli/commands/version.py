@@ -7,7 +7,7 @@ import click
 
 from chamber import __version__
 from chamber.cli.client import connect
-from chamber.cli.output import Column, Form, output_option, show_one
+from chamber.cli.output import Column, OutputFormat, output_option, show_one
 from chamber.cli.status import Exit, Failure
 
 VERSIONS = [
@@ -23,7 +23,7 @@ NOBODY: dict[str, object] = {"server": None, "url": None, "protocol": None, "age
 @click.command()
 @click.option("--client", "only_client", is_flag=True, help="Ask no server.")
 @output_option
-def version(form: Form, only_client: bool) -> None:
+def version(form: OutputFormat, only_client: bool) -> None:
     """Show the versions of this command line, of the server, and of the agents that have connected.
 
     Without a sign-in it is the command line's own.

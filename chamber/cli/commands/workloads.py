@@ -7,7 +7,7 @@ import click
 
 from chamber.cli.client import connect, segment
 from chamber.cli.columns import WORKLOAD, WORKLOADS
-from chamber.cli.output import Column, Form, Row, gpus, output_option, show, show_one
+from chamber.cli.output import Column, OutputFormat, Row, gpus, output_option, show, show_one
 from chamber.cli.some import limit_options, one_more, show_some
 from chamber.cli.status import Failure
 
@@ -29,7 +29,7 @@ names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=T
 @click.option("--sort", help="submitted, name or priority; with - descending.")
 @limit_options
 @output_option
-def list_(limit: int | None, form: Form, **filters: Any) -> None:
+def list_(limit: int | None, form: OutputFormat, **filters: Any) -> None:
     """List workloads, newest first."""
     params = {name: list(value) if name == "status" else value for name, value in filters.items() if value}
     with connect() as client:
@@ -45,7 +45,7 @@ def list_(limit: int | None, form: Form, **filters: Any) -> None:
 @click.command()
 @names_argument
 @output_option
-def get(names: tuple[str, ...], form: Form) -> None:
+def get(names: tuple[str, ...], form: OutputFormat) -> None:
     """Show workloads by name; for one, -o json gives an object, for several a list."""
     with connect() as client:
         found = [client.get(f"workloads/{segment(name)}/") for name in names]
@@ -85,7 +85,7 @@ WHY = [
 @click.command()
 @click.argument("name")
 @output_option
-def why(name: str, form: Form) -> None:
+def why(name: str, form: OutputFormat) -> None:
     """Say why a workload waits or how it ended, what can be done, and when it is expected to start."""
     with connect() as client:
         found = client.get(f"workloads/{segment(name)}/explain/")

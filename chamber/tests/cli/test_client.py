@@ -8,7 +8,7 @@ import pytest
 
 from chamber.cli import client
 from chamber.cli.client import Client, parse_stream
-from chamber.cli.config import Login, normal
+from chamber.cli.config import StoredLogin, normal
 from chamber.cli.status import Exit, Failure
 from chamber.models import User
 from chamber.tests.cli.conftest import SERVER, Run
@@ -39,7 +39,7 @@ def answering(
 
 
 def client_with(*answers: httpx.Response | Exception, seen: list[httpx.Request] | None = None) -> Client:
-    return Client(Login(SERVER, "chb_x"), transport=answering(*answers, seen=seen))
+    return Client(StoredLogin(SERVER, "chb_x"), transport=answering(*answers, seen=seen))
 
 
 def test_a_dead_connection_is_one_sentence_with_the_address(
@@ -197,7 +197,7 @@ def test_the_names_of_the_path_are_quoted() -> None:
 @pytest.mark.parametrize("token", ["wröng", "chb_a\nb"])
 def test_a_token_that_cannot_be_one_is_refused_and_not_shown(token: str) -> None:
     with pytest.raises(Failure) as refused:
-        Client(Login("http://x", token))
+        Client(StoredLogin("http://x", token))
     assert token not in refused.value.message
     assert refused.value.exit_code == Exit.USAGE
 

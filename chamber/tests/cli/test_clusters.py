@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from agentlink.models import Device, Slicing
+from agentlink.models import Device, DeviceSlicing
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import Scope
 from chamber.tests.cli.conftest import Run
@@ -35,7 +35,7 @@ def test_a_cluster_is_bound_and_unbound_and_its_claims_are_told(run: Run) -> Non
 
 def test_slices_are_no_gpus_and_a_cluster_that_was_let_go_of_is_told_as_such(run: Run) -> None:
     node = make_node(make_cluster("lab", connected=True), "n1", gpus=2)
-    cut = {"slicing": Slicing.MIG, "share_milli": 143}
+    cut = {"slicing": DeviceSlicing.MIG, "share_milli": 143}
     Device.objects.create(node=node, index=2, gpu_type="mig-1g.10gb", **cut)
     make_cluster("east", connected=False, released_at=timezone.now())
     make_cluster("west", connected=False)

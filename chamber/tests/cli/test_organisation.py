@@ -247,7 +247,7 @@ def test_why_of_what_has_ended_says_how(
 
     result = run("why", done.slug)
 
-    assert "It has ended: Completed." in result.stdout
+    assert "Its command ended with exit code 0 in every pod." in result.stdout
     assert "Nothing holds it up." not in result.stdout
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
-from chamber.cli.output import Column, Form, Row, ago, duration, show, show_one, text
+from chamber.cli.output import Column, OutputFormat, Row, ago, duration, show, show_one, text
 
 COLUMNS = [
     Column("Name", lambda row: row["slug"]),
@@ -18,7 +18,7 @@ COLUMNS = [
 ROWS = [{"slug": "bert", "gpus": 0.25, "pool": None}, {"slug": "a, b", "gpus": 16, "pool": "main"}]
 
 
-def shown(capsys: pytest.CaptureFixture[str], form: Form, rows: Iterable[Row] = ROWS) -> str:
+def shown(capsys: pytest.CaptureFixture[str], form: OutputFormat, rows: Iterable[Row] = ROWS) -> str:
     show(rows, form, COLUMNS, empty="None.")
     return capsys.readouterr().out
 
@@ -26,36 +26,36 @@ def shown(capsys: pytest.CaptureFixture[str], form: Form, rows: Iterable[Row] = 
 def test_a_table_is_aligned_and_without_colour_where_nobody_watches(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert shown(capsys, Form.TABLE) == "NAME  GPUS\nbert  0.25\na, b    16\n"
+    assert shown(capsys, OutputFormat.TABLE) == "NAME  GPUS\nbert  0.25\na, b    16\n"
 
 
 def test_wide_has_all_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys, Form.WIDE) == "NAME  GPUS  POOL\nbert  0.25\na, b    16  main\n"
+    assert shown(capsys, OutputFormat.WIDE) == "NAME  GPUS  POOL\nbert  0.25\na, b    16  main\n"
 
 
 def test_csv_quotes_and_has_all_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys, Form.CSV) == 'Name,GPUs,Pool\nbert,0.25,\n"a, b",16,main\n'
+    assert shown(capsys, OutputFormat.CSV) == 'Name,GPUs,Pool\nbert,0.25,\n"a, b",16,main\n'
 
 
 def test_names_are_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys, Form.NAME) == "bert\na, b\n"
+    assert shown(capsys, OutputFormat.NAME) == "bert\na, b\n"
 
 
 def test_json_and_yaml_are_what_the_api_gave(capsys: pytest.CaptureFixture[str]) -> None:
-    assert json.loads(shown(capsys, Form.JSON)) == ROWS
-    assert yaml.safe_load(shown(capsys, Form.YAML)) == ROWS
+    assert json.loads(shown(capsys, OutputFormat.JSON)) == ROWS
+    assert yaml.safe_load(shown(capsys, OutputFormat.YAML)) == ROWS
 
 
 def test_without_rows_a_table_says_so_on_stderr_and_json_is_an_empty_list(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    show([], Form.TABLE, COLUMNS, empty="None.")
+    show([], OutputFormat.TABLE, COLUMNS, empty="None.")
     assert capsys.readouterr() == ("", "None.\n")
-    assert json.loads(shown(capsys, Form.JSON, [])) == []
+    assert json.loads(shown(capsys, OutputFormat.JSON, [])) == []
 
 
 def test_one_thing_is_a_line_for_each_fact_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
-    show_one(ROWS[0], Form.WIDE, COLUMNS)
+    show_one(ROWS[0], OutputFormat.WIDE, COLUMNS)
     assert capsys.readouterr().out == "Name  bert\nGPUs  0.25\n"
 
 
@@ -67,10 +67,10 @@ def test_a_terminal_gets_colour_unless_it_asks_for_none(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    show(rows, Form.TABLE, columns)
+    show(rows, OutputFormat.TABLE, columns)
     coloured = capsys.readouterr().out
     monkeypatch.setenv("NO_COLOR", "1")
-    show(rows, Form.TABLE, columns)
+    show(rows, OutputFormat.TABLE, columns)
     plain = capsys.readouterr().out
 
     assert "\x1b[32mRunning" in coloured

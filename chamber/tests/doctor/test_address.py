@@ -22,7 +22,7 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 from chamber import marks, views_errors
 from chamber.doctor import address
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 from rig import servers
 
 Named = Callable[[str], None]
@@ -112,7 +112,7 @@ def test_a_web_part_that_is_not_ready_says_why(named: Named) -> None:
     with answering(status=503) as port:
         named(f"http://127.0.0.1:{port}")
         [found] = address.web()
-    assert isinstance(found, Finding)
+    assert isinstance(found, DoctorFinding)
     assert found.problem == f"http://127.0.0.1:{port} answers 503: The database does not answer."
     assert found.advice == "The web part runs, and serves again once that is put right."
 
@@ -125,7 +125,7 @@ def test_a_server_that_has_another_name_is_told_which_setting_names_it(
     with answering(status=refused.status_code, text=refused.content.decode()) as port:
         named(f"http://127.0.0.1:{port}")
         [found] = address.web()
-    assert isinstance(found, Finding)
+    assert isinstance(found, DoctorFinding)
     assert "answers 400: This server does not answer under the name '127.0.0.1'." in found.problem
     assert found.advice.startswith(
         "Add 127.0.0.1 to CHAMBER_HOSTS and restart web and live, or have the proxy"
@@ -137,7 +137,7 @@ def test_of_a_proxy_that_reaches_no_web_part_the_page_is_not_told(named: Named) 
     with answering(status=502, page="<html><h1>502 Bad Gateway</h1></html>") as port:
         named(f"http://127.0.0.1:{port}")
         [found] = address.web()
-    assert isinstance(found, Finding)
+    assert isinstance(found, DoctorFinding)
     assert found.problem == f"http://127.0.0.1:{port} answers 502 Bad Gateway."
     assert found.advice.startswith("Start `chamber serve --part web`")
 
@@ -146,8 +146,8 @@ def test_of_a_proxy_that_reaches_no_web_part_the_page_is_not_told(named: Named) 
 def test_nobody_answers_at_the_address(named: Named) -> None:
     named(f"http://127.0.0.1:{servers.free_port()}")
     [web], [live] = address.web(), address.live()
-    assert isinstance(web, Finding)
-    assert isinstance(live, Finding)
+    assert isinstance(web, DoctorFinding)
+    assert isinstance(live, DoctorFinding)
     assert "cannot be reached from here" in web.problem
     assert live.problem.endswith("Open pages and agents are not reached.")
 
@@ -159,7 +159,7 @@ def test_who_is_reached_and_says_nothing_is_not_told_to_be_started(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         named(f"http://127.0.0.1:{silent.getsockname()[1]}")
         [found] = address.web()
-    assert isinstance(found, Finding)
+    assert isinstance(found, DoctorFinding)
     assert "is reached from here, and does not answer within 0.2 s." in found.problem
     assert "Start" not in found.advice
 
@@ -173,7 +173,7 @@ def test_a_web_part_that_runs_is_not_told_to_be_started(named: Named) -> None:
         named(f"http://127.0.0.1:{port}")
         [passed_on_to_nobody] = address.web()
     for found in (away, passed_on_to_nobody):
-        assert isinstance(found, Finding)
+        assert isinstance(found, DoctorFinding)
         assert found.advice.startswith("The web part runs: ")
 
 
@@ -181,7 +181,7 @@ def test_a_proxy_that_passes_no_sockets_on(named: Named) -> None:
     with answering(sockets=False) as port:
         named(f"http://127.0.0.1:{port}")
         [found] = address.live()
-    assert isinstance(found, Finding)
+    assert isinstance(found, DoctorFinding)
     assert "opens no socket but answers 404" in found.problem
 
 
@@ -208,7 +208,7 @@ def test_a_certificate_of_an_authority_that_is_not_known_here(
     with answering(secure=served_by(file)) as port:
         named(f"https://127.0.0.1:{port}")
         [found] = [*address.web(), *address.certificate()]  # once
-    assert isinstance(found, Finding)
+    assert isinstance(found, DoctorFinding)
     assert "is not trusted here: self-signed certificate" in found.problem
     assert "SSL_CERT_FILE" in found.advice
 

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from chamber.doctor.audit import chain
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 from teams.actors import Actor, Via
 from teams.chain import duty
 from teams.chain.accepting import accept, first_fault
@@ -36,7 +36,7 @@ def test_it_names_the_row_that_does_not_fit() -> None:
         AuditEvent.objects.filter(pk=rows[1].pk).update(actor="nobody")
     duty.look(timezone.now())
     [finding] = chain()
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, DoctorFinding)
     assert f"Row 2 ({rows[1].pk}) was changed" in finding.problem
 
 
@@ -61,7 +61,7 @@ def test_it_tells_that_the_duties_stand_still() -> None:
     duty.look(timezone.now())
     AuditCheck.objects.update(at=timezone.now() - timedelta(minutes=11))
     [finding] = chain()
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, DoctorFinding)
     assert finding.problem.startswith(
         "New rows of the audit trail were last checked against its chain 11 minutes ago"
     )
@@ -71,5 +71,5 @@ def test_it_tells_rows_that_nobody_seals(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("chamber.doctor.audit.SEALED_WITHIN", timedelta(0))
     acts(make_org(), 2, sealed=False)
     finding, _ = chain()
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, DoctorFinding)
     assert finding.problem.startswith("Of the audit trail 2 rows wait to be sealed, the first since ")

@@ -8,13 +8,13 @@ from pytest_django.fixtures import Settings
 
 from chamber import stores
 from chamber.doctor import bell, database
-from chamber.doctor.finding import Finding
+from chamber.doctor.finding import DoctorFinding
 from chamber.serving import absence
 from chamber.tests.doctor.conftest import Named
 from rig import servers
 
 
-def only(check: Callable[[], Iterator[Finding]]) -> Finding:
+def only(check: Callable[[], Iterator[DoctorFinding]]) -> DoctorFinding:
     [found] = check()
     return found
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from chamber.doctor import database
-from chamber.doctor.finding import Finding
+from chamber.doctor.finding import DoctorFinding
 from chamber.serving import surroundings
 from chamber.tests.doctor.conftest import Named
 from rig import servers
@@ -19,7 +19,7 @@ from rig import servers
 pytestmark = pytest.mark.postgres
 
 
-def only(check: Callable[[], Iterator[Finding]]) -> Finding:
+def only(check: Callable[[], Iterator[DoctorFinding]]) -> DoctorFinding:
     [found] = check()
     return found
 

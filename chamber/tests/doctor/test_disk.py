@@ -8,13 +8,13 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from chamber.doctor import disk
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 from chamber.metrics.storage import GIB
 from chamber.tests.doctor.conftest import Named
 from rig import servers
 
 
-def only() -> Finding | Fact:
+def only() -> DoctorFinding | Fact:
     [found] = disk.disk()
     return found
 
@@ -35,7 +35,7 @@ def test_a_full_disk_under_the_servers_files(
     named(server.url)
     monkeypatch.setattr("shutil.disk_usage", of_gib(100, 5, asked))
     found = only()
-    assert isinstance(found, Finding)
+    assert isinstance(found, DoctorFinding)
     assert found.problem == "The disk of the database has 5.0 GiB of 100.0 GiB free."
     assert asked == [server.folder / "data"]
 
@@ -69,7 +69,7 @@ def test_of_a_disk_that_cannot_be_measured_the_set_size_counts(
     assert isinstance(only(), Fact)
     monkeypatch.setattr(disk, "size_bytes", lambda: int(9.5 * GIB))
     full = only()
-    assert isinstance(full, Finding)
+    assert isinstance(full, DoctorFinding)
     assert full.problem == "The database takes 9.5 GiB of its disk's 10.0 GiB (CHAMBER_DATABASE_DISK_GIB)."
     assert full.advice.startswith("Make room, or give it a larger disk: 1.0 GiB of it should be free.")
 

@@ -11,7 +11,7 @@ from pytest_django.fixtures import Settings
 import chamber
 from chamber import env
 from chamber.doctor import environment
-from chamber.doctor.finding import Finding
+from chamber.doctor.finding import DoctorFinding
 from chamber.tests.doctor.conftest import Named
 
 GOOD_KEY = "k3V9xq-0Zr7LwYt2mB8pQf5sJd1HnUc6EaGi4TvXoR"
@@ -19,7 +19,7 @@ IN_SCRIPTS = re.compile(r"CHAMBER_[A-Z_]*[A-Z]")
 READ = re.compile(r'(?:env\.\w+\(|environ(?:\.get)?[\(\[]|envvar=)\s*"(CHAMBER_[A-Z_]+)"')
 
 
-def problems(check: Callable[[], Iterator[Finding]]) -> list[str]:
+def problems(check: Callable[[], Iterator[DoctorFinding]]) -> list[str]:
     return [found.problem for found in check()]
 
 
@@ -127,7 +127,7 @@ def test_everybody_as_a_trusted_proxy(shared: Settings) -> None:
 def test_a_misspelt_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHAMBER_DATABSE", "postgresql://db/chamber")
     [found] = environment.names()
-    assert found == Finding(
+    assert found == DoctorFinding(
         "CHAMBER_DATABSE is set, but nothing has that name.", "Did you mean CHAMBER_DATABASE?"
     )
 

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from chamber.doctor.examination import CHECKS, examine
-from chamber.doctor.finding import Check, Finding, Needs
+from chamber.doctor.finding import Check, DoctorFinding, Needs
 
 
-def well() -> Iterator[Finding]:
+def well() -> Iterator[DoctorFinding]:
     yield from ()
 
 
-def wrong() -> Iterator[Finding]:
-    yield Finding("It is wrong.", "Mend it.")
+def wrong() -> Iterator[DoctorFinding]:
+    yield DoctorFinding("It is wrong.", "Mend it.")
 
 
-def broken() -> Iterator[Finding]:
+def broken() -> Iterator[DoctorFinding]:
     raise RuntimeError("seven")
     yield
 
@@ -29,7 +29,7 @@ def test_what_needs_something_that_is_wrong_is_left_out() -> None:
         Check("layer", well, Needs.REDIS, also=Needs.TABLES),
     )
     result = examine(checks)
-    assert result.findings == [("database", Finding("It is wrong.", "Mend it."))]
+    assert result.findings == [("database", DoctorFinding("It is wrong.", "Mend it."))]
     assert (result.made, result.left_out) == (["database", "redis"], ["tables", "marks", "layer"])
     assert result.lacks == dict.fromkeys(result.left_out, Needs.DATABASE), (
         "what is wrong, not what follows from it"

@@ -9,7 +9,7 @@ from pytest_django.fixtures import Settings
 from chamber import mailing
 from chamber.doctor import mail
 from chamber.doctor.examination import CHECKS
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 from chamber.tests import mail_servers
 from chamber.tests.doctor.test_address import certificate, served_by
 from rig import servers
@@ -31,14 +31,14 @@ def named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Named:
     return name
 
 
-def only() -> Finding | Fact:
+def only() -> DoctorFinding | Fact:
     [found] = mail.mail()
     return found
 
 
 def problem() -> tuple[str, str]:
     found = only()
-    assert isinstance(found, Finding), found
+    assert isinstance(found, DoctorFinding), found
     assert found.advice.endswith("Until then links are not mailed, but shown to organisation admins.")
     return found.problem, found.advice.split(". ")[0]
 
@@ -122,5 +122,5 @@ def test_a_folder_for_mails_can_be_written(named: Named, tmp_path: Path) -> None
     (tmp_path / "file").touch()
     named(f"file://{tmp_path}/file/mails")
     found = only()
-    assert isinstance(found, Finding)
+    assert isinstance(found, DoctorFinding)
     assert found.problem == f"No mail can be written into {tmp_path}/file/mails."

@@ -15,7 +15,7 @@ from agentlink.tests.conftest import Place, place
 from agentlink.tests.factories import make_cluster, make_node
 from chamber import __version__, marks
 from chamber.doctor import processes
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 from chamber.models import Mark
 from rig import servers
 from scheduling.models import Turn
@@ -28,9 +28,9 @@ __all__ = ["place"]
 pytestmark = pytest.mark.django_db
 
 
-def only(check: Callable[[], Iterator[Finding | Fact]]) -> Finding:
+def only(check: Callable[[], Iterator[DoctorFinding | Fact]]) -> DoctorFinding:
     [found] = check()
-    assert isinstance(found, Finding)
+    assert isinstance(found, DoctorFinding)
     return found
 
 
@@ -61,7 +61,7 @@ def test_a_beat_and_a_scheduler_that_live() -> None:
 
 @pytest.mark.usefixtures("embedded")
 def test_the_embedded_default_that_was_never_started() -> None:
-    assert only(processes.duties) == Finding(
+    assert only(processes.duties) == DoctorFinding(
         "Nobody has carried out a duty yet.", "Start `chamber serve --part all`."
     )
 
@@ -86,12 +86,12 @@ def connect(bell: redis.Redis, name: str) -> None:
 def test_neither_beat_nor_workers(bell: redis.Redis) -> None:
     marks.beaten(now=timezone.now() - timedelta(minutes=5))
     looked(seconds=90)
-    told = Finding(
+    told = DoctorFinding(
         "Nobody has carried out a duty for 5 minutes. Neither the beat nor a worker for duties is connected to Redis.",
         "Start `chamber beat` and `chamber worker --queue duties`, or look into their logs.",
     )
     assert only(processes.duties) == told
-    assert only(processes.scheduler) == Finding(
+    assert only(processes.scheduler) == DoctorFinding(
         "Nobody has run a cycle for 90 seconds. No worker for cycles is connected to Redis.",
         "Start `chamber worker --queue scheduling`, or look into its log.",
     )
@@ -103,7 +103,7 @@ def test_neither_beat_nor_workers(bell: redis.Redis) -> None:
 def test_a_silent_beat(bell: redis.Redis) -> None:
     connect(bell, "chamber-worker-duties")
     marks.beaten(now=timezone.now() - timedelta(minutes=5))
-    assert only(processes.duties) == Finding(
+    assert only(processes.duties) == DoctorFinding(
         "Nobody has carried out a duty for 5 minutes. No message waits in the queue, so the beat is silent.",
         "Start `chamber beat`, or look into its log.",
     )
@@ -114,7 +114,7 @@ def test_no_worker_for_the_duties(bell: redis.Redis) -> None:
     connect(bell, "chamber-beat")
     marks.beaten(now=timezone.now() - timedelta(minutes=5))
     bell.rpush("celery", "1", "2", "3")
-    assert only(processes.duties) == Finding(
+    assert only(processes.duties) == DoctorFinding(
         "Nobody has carried out a duty for 5 minutes. 3 messages wait in the queue, "
         "so the beat sends but no worker takes them.",
         "Start `chamber worker --queue duties`.",
@@ -145,7 +145,7 @@ def test_of_a_scheduler_that_a_silent_beat_does_not_ring_the_beat_is_told(bell: 
 def test_a_scheduler_that_is_rung_and_ends_no_cycle(bell: redis.Redis) -> None:
     marks.beaten(now=timezone.now())
     looked(seconds=90)
-    assert only(processes.scheduler) == Finding(
+    assert only(processes.scheduler) == DoctorFinding(
         "Nobody has run a cycle for 90 seconds. The beat sends and a worker takes what it sends, but no cycle ends.",
         "Look into the log of `chamber worker --queue scheduling`.",
     )
@@ -156,7 +156,9 @@ def test_two_beats() -> None:
     now = timezone.now()
     for sender, seconds in (("gen7@a", 12), ("gen9@b", 10), ("gen7@a", 7), ("gen9@b", 5)):
         marks.beaten(now=now - timedelta(seconds=seconds), sent_by=sender, run_by="w")
-    assert only(processes.duties) == Finding("2 beats run at once: gen7@a, gen9@b.", "Stop all but one.")
+    assert only(processes.duties) == DoctorFinding(
+        "2 beats run at once: gen7@a, gen9@b.", "Stop all but one."
+    )
 
 
 @pytest.mark.usefixtures("embedded")
@@ -171,7 +173,7 @@ def test_a_node_with_a_problem() -> None:
     cluster = Cluster.objects.create(name="east", connected=True, last_seen_at=timezone.now())
     make_node(cluster, "n1")
     cluster.nodes.update(problem="GPU 0 is tainted by its driver: no claim gets it.")
-    assert only(processes.clusters) == Finding(
+    assert only(processes.clusters) == DoctorFinding(
         "The node n1 of the cluster east: GPU 0 is tainted by its driver: no claim gets it.",
         "Mend that there.",
     )
@@ -179,7 +181,7 @@ def test_a_node_with_a_problem() -> None:
 
 def test_a_cluster_that_never_connected() -> None:
     cluster = Cluster.objects.create(name="east")
-    assert only(processes.clusters) == Finding(
+    assert only(processes.clusters) == DoctorFinding(
         "The cluster east has never connected.", "Make a token for its agent and start it: `chamber agent`."
     )
     AgentToken.objects.create(cluster=cluster, token_hash="x", prefix="cha_")
@@ -205,7 +207,7 @@ def test_a_cluster_whose_token_was_revoked(revoked: int, why: str) -> None:
     cluster = Cluster.objects.create(name="east", last_seen_at=now - timedelta(minutes=7), protocol=1)
     for number in range(revoked):
         AgentToken.objects.create(cluster=cluster, token_hash=f"{number}", prefix="cha_", revoked_at=now)
-    assert only(processes.clusters) == Finding(
+    assert only(processes.clusters) == DoctorFinding(
         f"The agent of the cluster east was last heard 7 minutes ago; nothing starts there. {why}",
         "Make a token on the cluster's page, and give it to its agent.",
     )
@@ -328,7 +330,7 @@ def test_a_part_that_is_long_gone_is_forgotten() -> None:
     [
         ("0.1.0", None),
         ("", None),
-        ("0.9.0", Finding),
+        ("0.9.0", DoctorFinding),
         ("0.0.9", Fact),
         ("0.1.0.dev3", Fact),
     ],
@@ -354,7 +356,7 @@ def test_an_agent_two_minor_versions_behind(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(processes, "__version__", "1.4.2")
     Cluster.objects.create(name="east", agent_version="1.2.9")
     [found] = processes.agents()
-    assert isinstance(found, Finding)
+    assert isinstance(found, DoctorFinding)
     assert found.problem == (
         "The agent of the cluster east is 1.2.9, this server 1.4.2: more than 1 minor version behind."
     )

@@ -4,7 +4,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from chamber.doctor import people, secrets
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 from chamber.tests.factors.conftest import with_app
 from teams import actions
 from teams.actors import Actor
@@ -28,7 +28,7 @@ def test_an_older_key_is_told_and_a_lost_one_is_wrong(settings: Settings) -> Non
     assert fact.sentence.startswith("2 stored secrets are encrypted with an older key")
     settings.SECRET_KEY = "another-key-that-nobody-gave-to-it-0123456789"
     [finding] = secrets.stored()
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, DoctorFinding)
     assert finding.problem == "2 stored secrets cannot be read: another key encrypted them."
     assert "CHAMBER_ENCRYPTION_KEYS" in finding.advice
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from chamber.metrics.collector import Deployment
+from chamber.metrics.collector import DeploymentCollector
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = re.compile(r"\bchamber_[a-z0-9_]+")
@@ -55,7 +55,7 @@ def expressions() -> list[str]:
 def exposed() -> dict[str, set[str]]:
     """Return every metric as Prometheus knows it, with the labels it may have."""
     found: dict[str, set[str]] = {}
-    for family in Deployment().collect():
+    for family in DeploymentCollector().collect():
         suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
         found[family.name + suffix] = set(getattr(family, "_labelnames", ()))
     return found

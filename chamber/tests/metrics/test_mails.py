@@ -64,7 +64,7 @@ def test_each_is_counted_by_what_became_of_it(
 
 @pytest.mark.django_db
 def test_they_stand_on_the_page(client: Client) -> None:
-    mails.count(mails.Result.REFUSED)
+    mails.count(mails.MailResult.REFUSED)
     assert scrape(client)["chamber_mails_total", (("result", "refused"),)] == 1
 
 
@@ -74,10 +74,10 @@ def test_of_a_redis_that_is_away_nothing_is_told_and_nothing_is_lost(settings: S
     settings.CHANNEL_LAYERS = {"default": layer}
     with servers.redis() as running:
         settings.REDIS = running.url
-        mails.count(mails.Result.REFUSED)
+        mails.count(mails.MailResult.REFUSED)
         assert told()["refused"] == 1
         running.stop()
-        mails.count(mails.Result.REFUSED)
+        mails.count(mails.MailResult.REFUSED)
         assert told() == {}
         running.start()
         assert told()["refused"] in {1, 2}, "what Redis lost begins at zero again"

@@ -182,7 +182,7 @@ def test_without_the_database_it_says_so_and_what_it_knows(
     def broken(*_: object) -> Any:
         raise DatabaseError("gone")
 
-    monkeypatch.setattr(tables.Names, "read", broken)
+    monkeypatch.setattr(tables.LabelNames, "read", broken)
     found = scrape(client)
     assert value(found, "database_up") == 0
     assert "chamber_build_info" in names(found)

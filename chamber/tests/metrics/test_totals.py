@@ -8,10 +8,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from chamber.metrics import history, totals
-from chamber.metrics.tables import Names
+from chamber.metrics.tables import LabelNames
 from chamber.models import Mark, Total
 from scheduling.cycle.cycle import prune
-from scheduling.cycle.totals import WAIT_BOUNDS, Tally
+from scheduling.cycle.totals import WAIT_BOUNDS, CycleTally
 from scheduling.models import Cycle
 from scheduling.tests.conftest import Acme
 from workloads import lifecycle
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 def store(number: int, *waits: float, took_ms: int = 40, **figures: Any) -> Cycle:
     """Store a cycle that ended waits of so many seconds."""
-    counted = Tally()
+    counted = CycleTally()
     for seconds in waits:
         counted.observe("wait", seconds, WAIT_BOUNDS, charge="burst", job_class="training")
     return Cycle.objects.create(
@@ -125,7 +125,7 @@ def test_what_was_displaced_is_counted_once_by_its_cause_and_apart_from_preempti
     found = {row.labels: row.count for row in Total.objects.filter(name="displaced")}
     assert found == {'{"cause":"drained"}': 2, '{"cause":"node-lost"}': 1}
     Attempt.objects.all().update(end_reason="")
-    families = {family.name: family for family in history.read(Names.read())}
+    families = {family.name: family for family in history.read(LabelNames.read())}
     samples = {sample.labels["cause"]: sample.value for sample in families["chamber_displaced"].samples}
     assert samples == {"drained": 2, "node-lost": 1}
     assert families["chamber_preemptions"].samples == []

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from chamber.doctor import providers as doctor
-from chamber.doctor.finding import Fact, Finding
+from chamber.doctor.finding import DoctorFinding, Fact
 from chamber.oidc.providers import Provider, read
 from chamber.tests.oidc.conftest import Configure
 from chamber.tests.oidc.idp import Idp
@@ -118,11 +118,11 @@ def test_doctor_asks_each_provider(idp: Idp, provider: Provider) -> None:
     )
     idp.discovery = {"issuer": "https://elsewhere.example"}
     [finding] = doctor.answers()
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, DoctorFinding)
     assert "says that it is the issuer" in finding.problem
     idp.away = True
     [finding] = doctor.answers()
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, DoctorFinding)
     assert "answers 503" in finding.problem
 
 

@@ -8,7 +8,7 @@ from django.test import Client
 
 from chamber.models import Scope, ServiceAccount, ServiceToken, User
 from chamber.services import actions
-from chamber.tokens import Wanted
+from chamber.tokens import TokenRequest
 from teams.models import Role, Team
 from teams.tests.factories import actor, make_org, make_team, member
 
@@ -43,7 +43,9 @@ class World:
         account: ServiceAccount, by: User, scope: Scope = Scope.ADMIN, team: Team | None = None
     ) -> tuple[ServiceToken, str]:
         """Return a token of it that somebody made, and its secret."""
-        return actions.make_token(by=actor(by), account=account, wanted=Wanted("runner", scope, 30, team))
+        return actions.make_token(
+            by=actor(by), account=account, wanted=TokenRequest("runner", scope, 30, team)
+        )
 
 
 @pytest.fixture

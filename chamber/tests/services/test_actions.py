@@ -15,7 +15,7 @@ from chamber.people import reading
 from chamber.people.leaving import Leaving
 from chamber.services import actions
 from chamber.tests.services.conftest import Program, World
-from chamber.tokens import Wanted, create_token
+from chamber.tokens import TokenRequest, create_token
 from teams import actions as teams
 from teams.actions.members import find_person
 from teams.actors import Actor
@@ -337,7 +337,7 @@ def test_a_lead_of_another_team_does_nothing_with_it(world: World) -> None:
     for act in (
         lambda: actions.revoke_token(by=by, token=token),
         lambda: actions.rotate_token(by=by, token=token),
-        lambda: actions.make_token(by=by, account=account, wanted=Wanted("x", Scope.READ)),
+        lambda: actions.make_token(by=by, account=account, wanted=TokenRequest("x", Scope.READ)),
         lambda: actions.disable_service(by=by, account=account),
         lambda: actions.enable_service(by=by, account=account),
         lambda: actions.change_service(by=by, account=account, description="mine"),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from scheduling.engine.backfill.start_reservation import Shadow
-from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, Workload
+from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, WorkloadInfo
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.placement.ledger import AnyLedger
@@ -118,7 +118,7 @@ class Backfill:
 
     # --- What may pass the head -------------------------------------------------------------------------------
 
-    def in_time(self, workload: Workload, placed: PlacedWorkload | None = None) -> bool:
+    def in_time(self, workload: WorkloadInfo, placed: PlacedWorkload | None = None) -> bool:
         """Whether a workload (placed already: ``placed``) ends before the head starts."""
         if placed is None:
             return self._ends_in_time(workload.time_limit_ms)

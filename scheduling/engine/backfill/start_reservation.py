@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.model.snapshot import PodPlacement, Workload
+from scheduling.engine.model.snapshot import PodPlacement, WorkloadInfo
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pick_devices, pods_in
 from scheduling.engine.placement.held_pods import HeldPods
@@ -14,7 +14,7 @@ from scheduling.engine.placement.ledger import AnyLedger
 from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 
-End = tuple[int, Workload, Sequence[PodPlacement]]
+End = tuple[int, WorkloadInfo, Sequence[PodPlacement]]
 """When a workload leaves its pods' places."""
 
 
@@ -42,7 +42,7 @@ def reserve_start(
     request: PodRequest,
     pods: int,
     ends: Iterable[End],
-    yielding: Iterable[tuple[Workload, Sequence[PodPlacement]]],
+    yielding: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]],
     *,
     tally: HeldPods,
 ) -> Shadow:
@@ -56,7 +56,7 @@ def reserve_start(
     totals = list(tally.totals)
     ready: set[int] = set()
 
-    def leave(leaving: Iterable[tuple[Workload, Sequence[PodPlacement]]]) -> None:
+    def leave(leaving: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]]) -> None:
         """Let these go, and count again what their nodes hold."""
         for rank in _free(ledger, free, leaving):
             if rank in tally.where:
@@ -89,7 +89,7 @@ def _held_in(domain: int, tally: HeldPods, held: dict[int, int]) -> dict[int, in
 
 
 def _free(
-    ledger: AnyLedger, free: list[NodeFree], leaving: Iterable[tuple[Workload, Sequence[PodPlacement]]]
+    ledger: AnyLedger, free: list[NodeFree], leaving: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]]
 ) -> set[int]:
     """Give back in ``free`` what these workloads hold, and return their nodes. Its entries are replaced, not
     changed: they are the ledger's."""

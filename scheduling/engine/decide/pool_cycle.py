@@ -11,7 +11,7 @@ from scheduling.engine.backfill.start_reservation import End, Shadow, reserve_st
 from scheduling.engine.decide.blocked_queue import BlockedQueue
 from scheduling.engine.decide.pool_state import PoolState
 from scheduling.engine.model.plan import Allocation, Rule
-from scheduling.engine.model.snapshot import ElasticPreemption, PodPlacement, Queueing, Workload
+from scheduling.engine.model.snapshot import ElasticPreemption, PodPlacement, Queueing, WorkloadInfo
 from scheduling.engine.placement.held_pods import HeldPods
 from scheduling.engine.preemption.candidate_domains import among, candidate_domains, find_victims
 from scheduling.engine.preemption.policy import claim_of
@@ -279,7 +279,7 @@ class PoolCycle:
         ends = self._ends(reserved_only=candidate.reserved)
         return reserve_start(self.ledger, candidate.request, candidate.pods, ends, yielding, tally=held)
 
-    def _yielding(self) -> Sequence[tuple[Workload, Sequence[PodPlacement]]]:
+    def _yielding(self) -> Sequence[tuple[WorkloadInfo, Sequence[PodPlacement]]]:
         """What reserved work may preempt at any time, so that it is not in its way."""
         return [(each.workload, each.pods) for each in self.placed_workloads.values() if not each.reserved]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scheduling.engine.model.plan import Allocation
-from scheduling.engine.model.snapshot import GPU_MILLI, Status, Workload
+from scheduling.engine.model.snapshot import GPU_MILLI, OpenStatus, WorkloadInfo
 from scheduling.engine.placement.ledger import AnyLedger, Ledger
 from scheduling.engine.placement.node_index import PlainNodeIndex
 from scheduling.engine.placement.nodes import PoolNodes
@@ -17,7 +17,7 @@ from scheduling.engine.queue.order import Level, fairness_ratio, lined_up
 from scheduling.engine.quota.charging import Charges, ReservedHolding
 from scheduling.engine.quota.demand import NOTHING, LeafWants, Want, demand_of
 from scheduling.engine.quota.entitlement import Wanted, divide_all
-from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.quota.tree import QuotaAccounts, Tree
 
 
 class PoolState:
@@ -41,7 +41,7 @@ class PoolState:
         self.requests = requests
         self.ledger = ledger
         self.clock = CycleClock(now)
-        self.accounts = Accounts.of(tree, self.pool.id)
+        self.accounts = QuotaAccounts.of(tree, self.pool.id)
         self.charges = Charges(self.accounts)
         self.entitled = [0] * len(tree)
         self.next_entitled = [0] * len(tree)
@@ -52,7 +52,7 @@ class PoolState:
         self.ratio = fairness_ratio(self.pool.policy, self.accounts, self.entitled, self.given)
         self.placed_workloads: dict[str, PlacedWorkload] = {}
         self.growing: dict[str, Candidate] = {}
-        self.stopping: dict[str, Workload] = {}
+        self.stopping: dict[str, WorkloadInfo] = {}
         self.allocations: dict[str, list[Allocation]] = {}
 
     def growth_of(self, placed: PlacedWorkload) -> Candidate | None:
@@ -82,7 +82,7 @@ class PoolState:
     def not_running(self) -> Iterator[PlacedWorkload]:
         """The workloads placed before this cycle, and still placed, whose pods do not run yet."""
         for each in self.placed_workloads.values():
-            if each.workload.status is not Status.RUNNING and not each.fresh:
+            if each.workload.status is not OpenStatus.RUNNING and not each.fresh:
                 yield each
 
     def entitle_next(self) -> None:
@@ -100,14 +100,14 @@ class PlainPoolState(PoolState):
         pool_nodes: PoolNodes,
         tree: Tree,
         requests: PodRequests,
-        workloads: Sequence[Workload],
+        workloads: Sequence[WorkloadInfo],
         now: int,
     ) -> None:
         ledger = Ledger(pool_nodes.in_service, workloads, PlainNodeIndex)
         super().__init__(pool_nodes, tree, requests, ledger, now)
         self.levels: Mapping[Level, Mapping[int, Sequence[Candidate]]] = {}
         for workload in workloads:
-            if workload.status is Status.STOPPING:
+            if workload.status is OpenStatus.STOPPING:
                 self.stopping[workload.id] = workload
                 continue
             placed = PlacedWorkload(workload, tree.leaf_of[workload.team], workload.placements, self.clock)

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from scheduling.engine.model.repair import Oddities, is_sound, sound_teams
-from scheduling.engine.model.snapshot import Node, Status, Topology, Workload
+from scheduling.engine.model.snapshot import NodeInfo, OpenStatus, Topology, WorkloadInfo
 from scheduling.engine.model.state import State
 from scheduling.engine.placement.ledger import AnyLedger
 from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.quota.tree import Tree
 
 ANYWHERE = Topology()
-PENDING = Status.PENDING  # at hand: an enum looks its members up by a function
+PENDING = OpenStatus.PENDING  # at hand: an enum looks its members up by a function
 
 
 class StateRows(NamedTuple):
@@ -25,8 +25,8 @@ class StateRows(NamedTuple):
     tree: Tree
     oddities: Oddities
     nodes: Mapping[str, PoolNodes]
-    placed: Mapping[str, list[Workload]]
-    pending: list[Workload]
+    placed: Mapping[str, list[WorkloadInfo]]
+    pending: list[WorkloadInfo]
     labels: frozenset[str]
     topological: bool
 
@@ -37,8 +37,8 @@ def read(state: State, now: int) -> StateRows:
     oddities = Oddities(state.teams, teams, [pool.id for pool in state.pools])
     labels = frozenset(selected_by(state.workloads.values()))
     topological = is_topological(state.workloads.values())
-    nodes: dict[str, list[Node]] = {pool.id: [] for pool in state.pools}
-    placed: dict[str, list[Workload]] = {pool.id: [] for pool in state.pools}
+    nodes: dict[str, list[NodeInfo]] = {pool.id: [] for pool in state.pools}
+    placed: dict[str, list[WorkloadInfo]] = {pool.id: [] for pool in state.pools}
     for node in state.nodes.values():
         if node.pool in nodes:
             nodes[node.pool].append(node)
@@ -60,10 +60,10 @@ def read(state: State, now: int) -> StateRows:
 
 
 def note_lost(
-    workload: Workload,
+    workload: WorkloadInfo,
     home: AnyLedger,
     ledgers: Mapping[str, AnyLedger],
-    nodes: Mapping[str, Node],
+    nodes: Mapping[str, NodeInfo],
     oddities: Oddities,
 ) -> None:
     """Note a workload with pods on nodes that its pool has not; in a pool that has them it holds its devices."""
@@ -75,11 +75,11 @@ def note_lost(
             host.host(workload, home)
 
 
-def selected_by(workloads: Iterable[Workload]) -> set[str]:
+def selected_by(workloads: Iterable[WorkloadInfo]) -> set[str]:
     """The labels that some of these select nodes by."""
     return {key for workload in workloads if workload.node_selector for key, _ in workload.node_selector}
 
 
-def is_topological(workloads: Iterable[Workload]) -> bool:
+def is_topological(workloads: Iterable[WorkloadInfo]) -> bool:
     """Whether one of these asks for a place in the topology."""
     return any(workload.topology is not ANYWHERE and workload.topology != ANYWHERE for workload in workloads)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scheduling.engine.decide.pool_cycle import PoolCycle
-from scheduling.engine.model.snapshot import Node, PodPlacement, Slicing
+from scheduling.engine.model.snapshot import NodeInfo, PodPlacement, Slicing
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Candidate, Cause
@@ -84,7 +84,7 @@ def _domains(cycle: PoolCycle, entry: Growing) -> list[Domain]:
     ]
 
 
-def _lie_on_slices(nodes: Iterable[Node], pods: Iterable[PodPlacement]) -> bool:
+def _lie_on_slices(nodes: Iterable[NodeInfo], pods: Iterable[PodPlacement]) -> bool:
     """Whether some of the pods on these nodes have slices."""
     slices = {
         (node.id, device.index)

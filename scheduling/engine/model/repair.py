@@ -12,12 +12,12 @@ from dataclasses import replace
 from math import isfinite
 
 from scheduling.engine.model.plan import Finding, FindingCode
-from scheduling.engine.model.snapshot import Node, Status, Team, TeamShare, Workload
+from scheduling.engine.model.snapshot import NodeInfo, OpenStatus, TeamInfo, TeamShare, WorkloadInfo
 
-PENDING = Status.PENDING
+PENDING = OpenStatus.PENDING
 
 
-def sound_teams(teams: Iterable[Team], named: Iterable[str]) -> tuple[Team, ...]:
+def sound_teams(teams: Iterable[TeamInfo], named: Iterable[str]) -> tuple[TeamInfo, ...]:
     """The teams as a tree: one for every team that a workload belongs to (``named``), by id.
 
     A parent that is not there is none. Of teams that are their own ancestors the first by id is a top team. Numbers
@@ -26,7 +26,7 @@ def sound_teams(teams: Iterable[Team], named: Iterable[str]) -> tuple[Team, ...]
     known = {team.id: team for team in teams}
     for id_ in named:
         if id_ not in known:
-            known[id_] = Team(id_, id_)
+            known[id_] = TeamInfo(id_, id_)
     parents = {id_: team.parent if team.parent in known else None for id_, team in known.items()}
     for id_ in sorted(_in_circles(parents)):
         if _is_own_ancestor(id_, parents):
@@ -57,7 +57,7 @@ def _is_own_ancestor(id_: str, parents: Mapping[str, str | None]) -> bool:
     return at == id_
 
 
-def _sound_team(team: Team, parent: str | None) -> Team:
+def _sound_team(team: TeamInfo, parent: str | None) -> TeamInfo:
     shares = tuple([_sound_share(share) for share in team.shares])
     percent = team.burst_limit_percent
     same = (
@@ -85,7 +85,7 @@ def _sound_share(share: TeamShare) -> TeamShare:
     return replace(share, reservation_milli=max(0, share.reservation_milli), usage_gpu_ms=usage)
 
 
-def is_sound(workload: Workload) -> bool:
+def is_sound(workload: WorkloadInfo) -> bool:
     """Whether the workload has at least one pod, a minimum of pods that it can have, and nothing below zero."""
     return (
         1 <= workload.min_pods <= workload.pods
@@ -96,7 +96,7 @@ def is_sound(workload: Workload) -> bool:
     )
 
 
-def sound_workload(workload: Workload) -> Workload:
+def sound_workload(workload: WorkloadInfo) -> WorkloadInfo:
     """The workload, or the nearest that is sound."""
     if is_sound(workload):
         return workload
@@ -119,25 +119,25 @@ def sound_workload(workload: Workload) -> Workload:
 class Oddities:
     """The rows of a snapshot that cannot be true, as they come and go; sound ones leave no trace here."""
 
-    def __init__(self, teams: Iterable[Team], sound: Iterable[Team], pools: Iterable[str]) -> None:
+    def __init__(self, teams: Iterable[TeamInfo], sound: Iterable[TeamInfo], pools: Iterable[str]) -> None:
         self._of_teams = tuple(_of_teams(teams, sound))
         self._pools = frozenset(pools)
-        self._unsound: dict[str, Workload] = {}
-        self._strays: dict[str, Workload] = {}
-        self._lost: dict[str, tuple[Workload, frozenset[str]]] = {}
-        self._early: dict[str, Workload] = {}
+        self._unsound: dict[str, WorkloadInfo] = {}
+        self._strays: dict[str, WorkloadInfo] = {}
+        self._lost: dict[str, tuple[WorkloadInfo, frozenset[str]]] = {}
+        self._early: dict[str, WorkloadInfo] = {}
         self._homeless: Counter[str] = Counter()
 
     @property
-    def strays(self) -> Iterable[Workload]:
+    def strays(self) -> Iterable[WorkloadInfo]:
         """Workloads placed in a pool that is not there: they are left alone."""
         return self._strays.values()
 
-    def homeless(self, node: Node) -> None:
+    def homeless(self, node: NodeInfo) -> None:
         """Look at a node that belongs to no pool."""
         self._homeless[node.pool] += 1
 
-    def take(self, workload: Workload, now: int) -> Workload:
+    def take(self, workload: WorkloadInfo, now: int) -> WorkloadInfo:
         """The workload as it is taken for."""
         sound = sound_workload(workload)
         if sound is not workload:
@@ -150,11 +150,11 @@ class Oddities:
             sound = self._early[workload.id] = replace(sound, started_at=now)
         return sound
 
-    def lose(self, workload: Workload, nodes: frozenset[str]) -> None:
+    def lose(self, workload: WorkloadInfo, nodes: frozenset[str]) -> None:
         """Look at a workload with pods on devices of these nodes that are not there."""
         self._lost[workload.id] = (workload, nodes)
 
-    def drop(self, workload: Workload) -> Workload:
+    def drop(self, workload: WorkloadInfo) -> WorkloadInfo:
         """Forget a workload; returns what it was taken for."""
         sound = self._early.pop(workload.id, None) or sound_workload(workload)
         for rows in (self._unsound, self._strays, self._lost):
@@ -196,11 +196,11 @@ class Oddities:
             yield Finding(FindingCode.MISSING_NODE, pool, None, text)
 
 
-def _by_id(rows: Mapping[str, Workload]) -> list[Workload]:
+def _by_id(rows: Mapping[str, WorkloadInfo]) -> list[WorkloadInfo]:
     return [rows[id_] for id_ in sorted(rows)]
 
 
-def _of_teams(teams: Iterable[Team], sound: Iterable[Team]) -> Iterator[Finding]:
+def _of_teams(teams: Iterable[TeamInfo], sound: Iterable[TeamInfo]) -> Iterator[Finding]:
     """What was odd about the teams."""
     known = {team.id: team for team in teams}
     for team in sound:

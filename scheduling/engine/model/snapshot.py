@@ -46,7 +46,7 @@ class ElasticPreemption(StrEnum):
     NEVER = "never"
 
 
-class Placement(StrEnum):
+class NodeOrder(StrEnum):
     """Which node of those that fit is taken first."""
 
     BINPACK = "binpack"
@@ -77,7 +77,7 @@ class Policy:
 
     queueing: Queueing = Queueing.BACKFILL
     elastic_preemption: ElasticPreemption = ElasticPreemption.PRIORITY
-    placement: Placement = Placement.BINPACK
+    placement: NodeOrder = NodeOrder.BINPACK
     fairness: Fairness = Fairness.ENTITLEMENT
     usage_half_life_ms: int = 7 * DAY_MS
     min_runtime_ms: int = 0
@@ -103,7 +103,7 @@ class TypicalRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PoolInfo:
     """GPUs shared under one policy.
 
     ``topology`` names the label keys of its levels, outermost first; "node" is always the innermost and not listed. A
@@ -130,7 +130,7 @@ class Slicing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DeviceInfo:
     """One GPU of a node, or one slice of a GPU.
 
     A ``foreign`` one is used by pods Chamber does not manage and is not capacity. ``share_milli`` is the share of a
@@ -165,7 +165,7 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeInfo:
     """A machine of one pool and one cluster.
 
     ``cpu_milli`` and ``memory_mib`` are what workloads may use, ``None`` for unlimited. One that is not ready, is
@@ -177,7 +177,7 @@ class Node:
     id: str
     name: str
     pool: str
-    devices: tuple[Device, ...]
+    devices: tuple[DeviceInfo, ...]
     cluster: str = ""
     cluster_online: bool = True
     cpu_milli: int | None = None
@@ -209,7 +209,7 @@ class TeamShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class TeamInfo:
     """A node of the tree. Several teams may have no parent: they are children of a nameless root.
 
     ``weight`` is the bursting priority (1 to 10; 0 takes no part in the surplus, larger numbers are legal).
@@ -228,7 +228,7 @@ class Team:
 # --- Workloads ----------------------------------------------------------------------------------------------------
 
 
-class Status(StrEnum):
+class OpenStatus(StrEnum):
     """Where an unfinished workload stands.
 
     A STOPPING attempt is over for its team (or preempted) while its pods still hold devices. A workload that is back
@@ -242,11 +242,11 @@ class Status(StrEnum):
     STOPPING = "stopping"
 
 
-PLACED = frozenset({Status.QUEUED, Status.STARTING, Status.RUNNING})
+PLACED = frozenset({OpenStatus.QUEUED, OpenStatus.STARTING, OpenStatus.RUNNING})
 """Statuses with an allocation, which counts against a team."""
 
 
-class Dependency(StrEnum):
+class DependencyState(StrEnum):
     """What the workloads this one depends on mean for it."""
 
     NONE = "none"
@@ -254,7 +254,7 @@ class Dependency(StrEnum):
     FAILED = "failed"
 
 
-class OnPreemption(StrEnum):
+class AfterPreemption(StrEnum):
     """What becomes of a preempted workload."""
 
     REQUEUE = "requeue"
@@ -262,7 +262,7 @@ class OnPreemption(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class GpuShare:
     """A pod's request in milli-GPUs: a multiple of 1000, or a part of one device."""
 
     milli: int
@@ -275,7 +275,7 @@ class Memory:
     mib: int
 
 
-Request = Share | Memory
+Request = GpuShare | Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ class PodPlacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class WorkloadInfo:
     """A workload that waits or is placed.
 
     ``pools`` in the order of preference; ``None`` is any, in the organisation's order. ``request``, ``cpu_milli`` and
@@ -335,7 +335,7 @@ class Workload:
     partition: str | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology: Topology = Topology()
-    status: Status = Status.PENDING
+    status: OpenStatus = OpenStatus.PENDING
     pool: str | None = None
     placements: tuple[PodPlacement, ...] = ()
     submitted_at: int = 0
@@ -344,9 +344,9 @@ class Workload:
     time_limit_ms: int | None = None
     preemptions_24h: int = 0
     held: bool = False
-    dependency: Dependency = Dependency.NONE
+    dependency: DependencyState = DependencyState.NONE
     backing_off_until: int | None = None
-    on_preemption: OnPreemption = OnPreemption.REQUEUE
+    on_preemption: AfterPreemption = AfterPreemption.REQUEUE
     shares_with: tuple[str, ...] = ()
 
     @property
@@ -363,7 +363,7 @@ class Snapshot:
     but hold no device.
     """
 
-    pools: tuple[Pool, ...]
-    teams: tuple[Team, ...]
-    nodes: tuple[Node, ...]
-    workloads: tuple[Workload, ...]
+    pools: tuple[PoolInfo, ...]
+    teams: tuple[TeamInfo, ...]
+    nodes: tuple[NodeInfo, ...]
+    workloads: tuple[WorkloadInfo, ...]

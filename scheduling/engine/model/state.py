@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from scheduling.engine.model.snapshot import Node, Pool, Snapshot, Team, Workload
+from scheduling.engine.model.snapshot import NodeInfo, PoolInfo, Snapshot, TeamInfo, WorkloadInfo
 
 
 class Doubt(ValueError):  # noqa: N818 - an outcome, not a fault
@@ -32,12 +32,12 @@ class Changes:
     a row equal to the one that is known changes nothing.
     """
 
-    workloads: tuple[Workload, ...] = ()
+    workloads: tuple[WorkloadInfo, ...] = ()
     gone_workloads: tuple[str, ...] = ()
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[NodeInfo, ...] = ()
     gone_nodes: tuple[str, ...] = ()
-    teams: tuple[Team, ...] | None = None
-    pools: tuple[Pool, ...] | None = None
+    teams: tuple[TeamInfo, ...] | None = None
+    pools: tuple[PoolInfo, ...] | None = None
 
     def __bool__(self) -> bool:
         return bool(
@@ -73,7 +73,7 @@ def _between(before: Sequence[R], after: Sequence[R]) -> tuple[tuple[R, ...], tu
     return other, tuple(known)
 
 
-def _same(before: Sequence[Team], after: Sequence[Team]) -> bool:
+def _same(before: Sequence[TeamInfo], after: Sequence[TeamInfo]) -> bool:
     """Whether these are the same teams, in whatever order."""
     return before is after or set(before) == set(after)
 
@@ -103,7 +103,7 @@ class Follower(Protocol):
     def before(self, state: State, changes: Changes) -> None:
         """The state's rows are about to change."""
 
-    def after(self, changes: Changes, replaced: Mapping[str, Workload]) -> None:
+    def after(self, changes: Changes, replaced: Mapping[str, WorkloadInfo]) -> None:
         """They have changed. ``replaced`` are the rows, by id, of changed workloads as they were, and of those gone."""
 
 
@@ -127,7 +127,7 @@ class State:
         """What it stands for; its rows in any order."""
         return Snapshot(self.pools, self.teams, tuple(self.nodes.values()), tuple(self.workloads.values()))
 
-    def workload(self, id_: str) -> Workload:
+    def workload(self, id_: str) -> WorkloadInfo:
         """A workload by its id."""
         return self.workloads[id_]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.model.snapshot import Node
+from scheduling.engine.model.snapshot import NodeInfo
 from scheduling.engine.placement.node_eligibility import NodeClass, NodeClasses, Usable
 from scheduling.engine.placement.pod_request import PodRequest
 
@@ -67,7 +67,7 @@ def domain_key(node_class: NodeClass, labels: Sequence[str]) -> tuple[str, ...] 
     return (node_class.cluster, *[found[label] for label in labels])
 
 
-def is_in(node: Node, domain: Domain, topology: Sequence[str]) -> bool:
+def is_in(node: NodeInfo, domain: Domain, topology: Sequence[str]) -> bool:
     """Whether a node belongs to a domain of several nodes, whether or not it takes new pods."""
     labels = dict(node.labels)
     cluster, *values = domain.key or (node.cluster,)
@@ -77,7 +77,7 @@ def is_in(node: Node, domain: Domain, topology: Sequence[str]) -> bool:
 class Domains:
     """The domains of a pool's nodes, by request."""
 
-    def __init__(self, topology: Sequence[str], nodes: Sequence[Node], classes: NodeClasses) -> None:
+    def __init__(self, topology: Sequence[str], nodes: Sequence[NodeInfo], classes: NodeClasses) -> None:
         self._topology = tuple(topology)
         self._nodes = nodes
         self._classes = classes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.model.snapshot import GPU_MILLI, Node
+from scheduling.engine.model.snapshot import GPU_MILLI, NodeInfo
 from scheduling.engine.placement.pod_request import PodRequest
 
 Picks = Sequence[tuple[int, int]]
@@ -41,7 +41,7 @@ class NodeFree:
         )
 
 
-def free_when_empty(node: Node) -> NodeFree:
+def free_when_empty(node: NodeInfo) -> NodeFree:
     """What is free on a node that runs nothing of ours."""
     return NodeFree(
         [0 if device.foreign else device.share_milli for device in node.devices],

@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from scheduling.engine.model.snapshot import DeviceShare, Node, Placement, PodPlacement, Status, Workload
+from scheduling.engine.model.snapshot import (
+    DeviceShare,
+    NodeInfo,
+    NodeOrder,
+    OpenStatus,
+    PodPlacement,
+    WorkloadInfo,
+)
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, Picks, free_when_empty
 from scheduling.engine.placement.node_index import NOTHING_EXCLUDED, Excluded, NodeIndex, Spot, extra_spot
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 
-STOPPING = Status.STOPPING
+STOPPING = OpenStatus.STOPPING
 I_co = TypeVar("I_co", bound=NodeIndex, covariant=True)
 Views = tuple[NodeIndex, ...]
 
@@ -34,7 +41,7 @@ class Ledger(Generic[I_co]):
     def __init__(
         self,
         nodes: Nodes,
-        workloads: Iterable[Workload],
+        workloads: Iterable[WorkloadInfo],
         index: Callable[[Nodes, list[NodeFree]], I_co],
     ) -> None:
         self.nodes = nodes
@@ -42,8 +49,8 @@ class Ledger(Generic[I_co]):
         free = [free_when_empty(node) for node in nodes.rows]
         self.positions = _positions(nodes.rows)
         self.held: list[int] = []
-        self.lost: list[Workload] = []
-        self.guests: dict[str, Workload] = {}
+        self.lost: list[WorkloadInfo] = []
+        self.guests: dict[str, WorkloadInfo] = {}
         self.hosts: dict[str, list[Ledger[I_co]]] = {}
         ranks, positions = nodes.rank, self.positions
         stopping = []
@@ -81,7 +88,7 @@ class Ledger(Generic[I_co]):
             if self.missing(workload):
                 self.lost.append(workload)
 
-    def missing(self, workload: Workload) -> frozenset[str]:
+    def missing(self, workload: WorkloadInfo) -> frozenset[str]:
         """The nodes of its pods that are not there, or have not all of its devices."""
         missing = set()
         for pod in workload.placements:
@@ -99,20 +106,20 @@ class Ledger(Generic[I_co]):
         """From now on keep apart what is free now and what is free later."""
         self.now = self.later.copy()
 
-    def host(self, workload: Workload, home: Ledger[I_co]) -> None:
+    def host(self, workload: WorkloadInfo, home: Ledger[I_co]) -> None:
         """Take in a workload of another pool, whose ledger is its ``home``."""
         self.add(workload)
         self.guests[workload.id] = workload
         home.hosts.setdefault(workload.id, []).append(self)
 
-    def add(self, workload: Workload) -> None:
+    def add(self, workload: WorkloadInfo) -> None:
         """Take in a workload that is placed or stopping."""
         if workload.status is STOPPING:
             self._hold_for_now(workload, -1)
         else:
             self._change(workload, workload.placements, -1)
 
-    def remove(self, workload: Workload) -> None:
+    def remove(self, workload: WorkloadInfo) -> None:
         """Take out a workload that was placed or stopping."""
         if workload.status is STOPPING:
             self._hold_for_now(workload, 1)
@@ -120,7 +127,7 @@ class Ledger(Generic[I_co]):
             self._change(workload, workload.placements, 1)
             self.note_freed(workload.placements)
 
-    def _hold_for_now(self, workload: Workload, sign: int) -> None:
+    def _hold_for_now(self, workload: WorkloadInfo, sign: int) -> None:
         """Have a stopping workload hold its devices (-1), or hold them no more (1)."""
         if not self.emptying:
             self._part()
@@ -143,7 +150,7 @@ class Ledger(Generic[I_co]):
         return rank, [(at[share.index], share.milli) for share in pod.devices if share.index in at]
 
     def _change(
-        self, of: Workload | PodRequest, pods: Iterable[PodPlacement], sign: int, *, now: bool = True
+        self, of: WorkloadInfo | PodRequest, pods: Iterable[PodPlacement], sign: int, *, now: bool = True
     ) -> None:
         """Give back or take what these pods hold; ``now`` false: nothing of it is free before they are gone."""
         for pod in pods:
@@ -151,19 +158,19 @@ class Ledger(Generic[I_co]):
             if spot is not None:
                 self._change_at(spot, of, sign, now=now)
 
-    def _change_at(self, spot: Spot, of: Workload | PodRequest, sign: int, *, now: bool = True) -> None:
+    def _change_at(self, spot: Spot, of: WorkloadInfo | PodRequest, sign: int, *, now: bool = True) -> None:
         """Give back or take what one pod holds there."""
         self._change_index(self.later, spot, of, sign)
         if now and self.emptying:
             self._change_index(self.now, spot, of, sign)
 
-    def _change_index(self, index: NodeIndex, spot: Spot, of: Workload | PodRequest, sign: int) -> None:
+    def _change_index(self, index: NodeIndex, spot: Spot, of: WorkloadInfo | PodRequest, sign: int) -> None:
         """Change one of the two views."""
         index.change(*spot, of.cpu_milli, of.memory_mib, sign)
 
-    def leave(self, workload: Workload, pods: Sequence[PodPlacement]) -> None:
+    def leave(self, workload: WorkloadInfo, pods: Sequence[PodPlacement]) -> None:
         """Let pods go. Their devices stay held until the cluster reports them gone, if they may exist already."""
-        exists = workload.status is not Status.QUEUED
+        exists = workload.status is not OpenStatus.QUEUED
         if exists and not self.emptying:
             self._part()
         self._change(workload, pods, 1, now=not exists)
@@ -236,7 +243,7 @@ class Ledger(Generic[I_co]):
 
     @property
     def _packs(self) -> bool:
-        return self.nodes.pool.policy.placement is Placement.BINPACK
+        return self.nodes.pool.policy.placement is NodeOrder.BINPACK
 
     def _in_order(
         self, request: PodRequest, domain: Domain, pods: int, index: NodeIndex, excluded: Excluded
@@ -272,12 +279,12 @@ class Ledger(Generic[I_co]):
         """Hold once more what was taken back."""
         self._change(request, pods, -1)
 
-    def waits(self, of: Workload, pods: Iterable[PodPlacement]) -> bool:
+    def waits(self, of: WorkloadInfo, pods: Iterable[PodPlacement]) -> bool:
         """Whether something that these pods of a workload are promised is still held by what is stopping."""
         hosts = self.hosts.get(of.id, ())
         return any(ledger._waits_here(of, pods) for ledger in (self, *hosts))
 
-    def _waits_here(self, of: Workload, pods: Iterable[PodPlacement]) -> bool:
+    def _waits_here(self, of: WorkloadInfo, pods: Iterable[PodPlacement]) -> bool:
         for pod in pods:
             spot = self.spot(pod)
             if spot is None:
@@ -315,7 +322,7 @@ AnyLedger = Ledger[NodeIndex]
 """A ledger on whatever index."""
 
 
-def _positions(nodes: Iterable[Node]) -> list[dict[int, int]]:
+def _positions(nodes: Iterable[NodeInfo]) -> list[dict[int, int]]:
     """For each node by index where its devices stand: one object for all nodes with the same indexes, as few as can
     be to be looked at for all that is placed."""
     known: dict[tuple[int, ...], dict[int, int]] = {}

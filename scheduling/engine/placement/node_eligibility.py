@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from scheduling.engine.model.snapshot import Labels, Node, Sharing, Slicing, Taint
+from scheduling.engine.model.snapshot import Labels, NodeInfo, Sharing, Slicing, Taint
 from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 
 
@@ -18,7 +18,7 @@ class NodeService(Enum):
     CONNECTED = "connected"
     ALL = "all"
 
-    def counts(self, node: Node) -> bool:
+    def counts(self, node: NodeInfo) -> bool:
         """Whether it counts a node in."""
         if self is NodeService.ALL:
             return True
@@ -118,7 +118,7 @@ class Usable:
     uniform: bool
 
 
-def class_of(node: Node, labels: Collection[str], sharing: Sharing) -> NodeClass:
+def class_of(node: NodeInfo, labels: Collection[str], sharing: Sharing) -> NodeClass:
     """The class of a node in a pool with this sharing, among classes that only these labels tell apart."""
     parts = sharing is not Sharing.NONE
     taints = node.taints
@@ -139,7 +139,7 @@ def class_of(node: Node, labels: Collection[str], sharing: Sharing) -> NodeClass
     )
 
 
-def is_shared(node: Node) -> bool:
+def is_shared(node: NodeInfo) -> bool:
     """Whether parts of one of the node's devices are open to some workloads only."""
     return any(device.shared_by is not None for device in node.devices)
 
@@ -165,7 +165,7 @@ class NodeClasses:
         self._part_of: dict[int, int] = {}
         self._usable: dict[tuple[PodRequest, bool, bool], tuple[Usable, ...]] = {}
 
-    def add(self, node: Node, *, counts: bool) -> tuple[int, ...]:
+    def add(self, node: NodeInfo, *, counts: bool) -> tuple[int, ...]:
         """Add the next node by rank; returns the numbers of its classes, none unless it ``counts``."""
         numbers: tuple[int, ...] = ()
         if counts:

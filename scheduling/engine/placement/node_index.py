@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Protocol, Self
 
-from scheduling.engine.model.snapshot import Placement
+from scheduling.engine.model.snapshot import NodeOrder
 from scheduling.engine.placement.domains import Domain, Level
 from scheduling.engine.placement.fragmentation import Fragmentation
 from scheduling.engine.placement.free import NodeFree, Picks, pick_devices, pods_in
@@ -87,7 +87,7 @@ class PlainNodeIndex:
 
     def _keys(self, domain: Domain, request: PodRequest) -> Iterator[tuple[int, int]]:
         """The nodes of a domain where a pod fits, and their keys."""
-        spreads = self._score.placement is Placement.SPREAD
+        spreads = self._score.placement is NodeOrder.SPREAD
         by_key = request.bare or bool(self._score.measure) or spreads or domain.rank is not None
         for usable in domain.usable:
             for rank in self.nodes.members_in(domain, usable):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from scheduling.engine.model.snapshot import GPU_MILLI, Node, Pool, Share
+from scheduling.engine.model.snapshot import GPU_MILLI, GpuShare, NodeInfo, PoolInfo
 from scheduling.engine.placement.domains import Domain, Domains, Level, is_in
 from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
 from scheduling.engine.placement.node_eligibility import (
@@ -36,8 +36,8 @@ class Nodes:
 
     def __init__(
         self,
-        pool: Pool,
-        nodes: Iterable[Node],
+        pool: PoolInfo,
+        nodes: Iterable[NodeInfo],
         labels: Iterable[str],
         *,
         topological: bool = False,
@@ -70,7 +70,7 @@ class Nodes:
         self.class_of = [numbers[0] if numbers else -1 for numbers in self.classes_of]
         self.has_slices = any(each.has_slices for each in self.classes)
 
-    def _count_empty(self, node: Node, numbers: Iterable[int], *, is_up: bool) -> None:
+    def _count_empty(self, node: NodeInfo, numbers: Iterable[int], *, is_up: bool) -> None:
         """Count what a node has when it runs nothing of ours, by its classes, and as capacity if it is up."""
         free = free_when_empty(node)
         if is_up:
@@ -138,7 +138,7 @@ class Nodes:
         """The nodes of a domain that are of one of its classes."""
         return self.members[usable.number] if domain.rank is None else (domain.rank,)
 
-    def is_in(self, node: Node, domain: Domain) -> bool:
+    def is_in(self, node: NodeInfo, domain: Domain) -> bool:
         """Whether a node belongs to a domain, whether or not it takes new pods."""
         if domain.rank is not None:
             return self.rows[domain.rank].id == node.id
@@ -156,7 +156,7 @@ class Nodes:
 
         Where it can use no device, what it asks for, and 0 for memory.
         """
-        asked = request.request.milli if isinstance(request.request, Share) else 0
+        asked = request.request.milli if isinstance(request.request, GpuShare) else 0
         if request.whole:
             asked = request.whole * GPU_MILLI
         if request.whole > 1 or (asked and not self.has_slices):
@@ -202,7 +202,7 @@ class Nodes:
             most = self._most_together[request] = max(counts, default=0)
         return most
 
-    def takers(self, request: PodRequest, min_pods: int) -> list[Node]:
+    def takers(self, request: PodRequest, min_pods: int) -> list[NodeInfo]:
         """The nodes that could hold a pod when empty, in domains that could hold the minimum of pods; by rank."""
         levels = self.domains(request)
         enough = [each for each in (levels[-1] if levels else ()) if self._most_in(request, each) >= min_pods]
@@ -224,7 +224,7 @@ class PoolNodes:
     """All nodes of a pool as :class:`Nodes`, by which of them count; made when first asked for."""
 
     def __init__(
-        self, pool: Pool, nodes: Iterable[Node], labels: Sequence[str], *, topological: bool
+        self, pool: PoolInfo, nodes: Iterable[NodeInfo], labels: Sequence[str], *, topological: bool
     ) -> None:
         self._pool = pool
         self._nodes = list(nodes)
@@ -268,7 +268,7 @@ class PoolNodes:
         return found
 
 
-def _not_shared(node: Node) -> Node:
+def _not_shared(node: NodeInfo) -> NodeInfo:
     """The node with devices that no workloads share."""
     devices = tuple([replace(device, shared_by=None) for device in node.devices])
     return replace(node, devices=devices) if is_shared(node) else node

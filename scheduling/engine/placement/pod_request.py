@@ -9,15 +9,15 @@ from typing import NamedTuple
 from scheduling.engine.model.quantities import memory_share
 from scheduling.engine.model.snapshot import (
     GPU_MILLI,
+    GpuShare,
     Labels,
     Memory,
     Request,
-    Share,
     Slicing,
     Taint,
     Toleration,
     Topology,
-    Workload,
+    WorkloadInfo,
 )
 
 KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
@@ -73,7 +73,7 @@ class PodRequest:
     close: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bare", self.request == Share(0))
+        object.__setattr__(self, "bare", self.request == GpuShare(0))
         object.__setattr__(self, "one_sort", self.together and bool(self.gpu_types))
         named = self.topology.required is not None or self.topology.preferred is not None
         object.__setattr__(self, "close", self.together and named)
@@ -82,7 +82,7 @@ class PodRequest:
         object.__setattr__(self, "by_preference", narrower)
 
     @classmethod
-    def of(cls, workload: Workload) -> PodRequest:
+    def of(cls, workload: WorkloadInfo) -> PodRequest:
         """The request of the workload's pods."""
         request = workload.request
         return cls(
@@ -95,7 +95,7 @@ class PodRequest:
             tuple(sorted(set(workload.tolerations), key=lambda each: (each.key, each.value or ""))),
             workload.topology,
             together=workload.pods > 1,
-            whole=request.milli // GPU_MILLI if isinstance(request, Share) else 0,
+            whole=request.milli // GPU_MILLI if isinstance(request, GpuShare) else 0,
             shares_with=workload.shares_with,
         )
 
@@ -113,7 +113,7 @@ class PodRequest:
         if self.gpu_types and device.gpu_type not in self.gpu_types:
             return 0
         if device.slicing is not Slicing.WHOLE:
-            part = self.request.milli if isinstance(self.request, Share) else 0
+            part = self.request.milli if isinstance(self.request, GpuShare) else 0
             mib = self.request.mib if isinstance(self.request, Memory) else 0
             named = bool(self.gpu_types)
             return (
@@ -137,7 +137,7 @@ class PodRequests:
         """How many there have been."""
         return len(self._known)
 
-    def of(self, workload: Workload) -> PodRequest:
+    def of(self, workload: WorkloadInfo) -> PodRequest:
         """The request of the workload's pods."""
         key = (
             workload.request,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduling.engine.model.snapshot import GPU_MILLI, Placement, Slicing
+from scheduling.engine.model.snapshot import GPU_MILLI, NodeOrder, Slicing
 from scheduling.engine.placement.fragmentation import Fragmentation
 from scheduling.engine.placement.free import NodeFree, pick_devices, pods_in
 from scheduling.engine.placement.node_eligibility import NodeClass
@@ -33,7 +33,7 @@ class NodeScore:
     """How good nodes of one pool are, by its policy and the fragmentation that its typical requests measure."""
 
     measure: Fragmentation
-    placement: Placement
+    placement: NodeOrder
 
     def key(self, number: int, free: NodeFree, costs: Sequence[int], request: PodRequest) -> int | None:
         """The key of a node of this class for one pod; ``None`` where it does not fit."""
@@ -41,7 +41,7 @@ class NodeScore:
         if picks is None:
             return None
         left = sum(each for each in free.gpu if each > 0)
-        if self.placement is Placement.SPREAD:
+        if self.placement is NodeOrder.SPREAD:
             return -left
         after = free.copy()
         after.change(picks, request.cpu_milli, request.memory_mib, -1)

@@ -9,7 +9,7 @@ from scheduling.engine.model.plan import Rule
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import ElasticPreemption, Policy
 from scheduling.engine.queue.candidate import Candidate
-from scheduling.engine.quota.tree import ROOT, Accounts
+from scheduling.engine.quota.tree import ROOT, QuotaAccounts
 
 BY_ENTITLEMENT, BY_GUARANTEE, BY_NEXT_ENTITLEMENT = 1, 2, 4
 """By what the fair-share rule measures what is due to a branch, as bits."""
@@ -46,7 +46,7 @@ class PreemptionPolicy:
     """
 
     policy: Policy
-    accounts: Accounts
+    accounts: QuotaAccounts
     entitled: Sequence[int]
     next_entitled: Sequence[int]
 

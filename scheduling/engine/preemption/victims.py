@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from scheduling.engine.model.snapshot import (
     GPU_MILLI,
     RESERVED_PRIORITY,
+    OpenStatus,
     PodPlacement,
     Policy,
-    Status,
-    Workload,
+    WorkloadInfo,
 )
 from scheduling.engine.placement.ledger import AnyLedger
 from scheduling.engine.placement.node_index import Spot
 from scheduling.engine.preemption.policy import WorkloadClaim
 
-COST_OF_STATUS = {Status.QUEUED: 0, Status.STARTING: 1, Status.RUNNING: 2}
-WITHOUT_PODS = (Status.PENDING, Status.QUEUED)
+COST_OF_STATUS = {OpenStatus.QUEUED: 0, OpenStatus.STARTING: 1, OpenStatus.RUNNING: 2}
+WITHOUT_PODS = (OpenStatus.PENDING, OpenStatus.QUEUED)
 """Statuses of placed workloads whose pods may still be held back."""
 
 Tier = tuple[bool, int, int]
@@ -66,7 +66,7 @@ class PlacedWorkload:
 
     def __init__(
         self,
-        workload: Workload,
+        workload: WorkloadInfo,
         leaf: int,
         pods: tuple[PodPlacement, ...],
         clock: CycleClock,
@@ -102,7 +102,7 @@ class PlacedWorkload:
         """Since when what it did would be lost; ``None`` if it does not run."""
         workload = self.workload
         started = workload.started_at
-        if workload.status is not Status.RUNNING or started is None:
+        if workload.status is not OpenStatus.RUNNING or started is None:
             return None
         return max(started, workload.checkpointed_at or started)
 
@@ -177,7 +177,7 @@ class PlacedWorkload:
         limit = default_limit_ms if limit is None else limit
         if limit is None:
             return None
-        started = self.workload.started_at if self.workload.status is Status.RUNNING else None
+        started = self.workload.started_at if self.workload.status is OpenStatus.RUNNING else None
         return max(now, (now if started is None else started) + limit)
 
 
@@ -186,13 +186,13 @@ def protects(policy: Policy) -> bool:
     return policy.min_runtime_ms > 0 or policy.max_preemptions is not None
 
 
-def protected(workload: Workload, policy: Policy, now: int) -> bool:
+def protected(workload: WorkloadInfo, policy: Policy, now: int) -> bool:
     """Whether an elastic workload is spared by other elastic ones: it runs too short, or has been preempted too
     often."""
     if policy.max_preemptions is not None and workload.preemptions_24h >= policy.max_preemptions:
         return True
     return (
-        workload.status is Status.RUNNING
+        workload.status is OpenStatus.RUNNING
         and workload.started_at is not None
         and now - workload.started_at < policy.min_runtime_ms
     )

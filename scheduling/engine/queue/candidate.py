@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, auto
 
-from scheduling.engine.model.snapshot import RESERVED_PRIORITY, Workload
+from scheduling.engine.model.snapshot import RESERVED_PRIORITY, WorkloadInfo
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.quota.charging import Ceiling
 
@@ -67,7 +67,7 @@ class Candidate:
         "workload",
     )
 
-    def __init__(self, workload: Workload, leaf: int, pool_request: PoolRequest) -> None:
+    def __init__(self, workload: WorkloadInfo, leaf: int, pool_request: PoolRequest) -> None:
         self.workload = workload
         self.leaf = leaf
         self.pool_request = pool_request

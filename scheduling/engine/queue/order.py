@@ -26,7 +26,7 @@ from scheduling.engine.model.snapshot import (
     Policy,
 )
 from scheduling.engine.queue.candidate import OwnKey
-from scheduling.engine.quota.tree import Accounts
+from scheduling.engine.quota.tree import QuotaAccounts
 
 
 class Queued(Protocol):
@@ -89,7 +89,7 @@ def lined_up(policy: Policy, candidates: Iterable[C]) -> dict[Level, dict[int, l
 
 
 def fairness_ratio(
-    policy: Policy, accounts: Accounts, entitled: Sequence[int], given: Sequence[int]
+    policy: Policy, accounts: QuotaAccounts, entitled: Sequence[int], given: Sequence[int]
 ) -> Ratio:
     """The pool's ratio: ``(U + the candidate) / E`` of entitlements, or decayed usage over weight.
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.model.snapshot import Workload
-from scheduling.engine.quota.tree import Accounts
+from scheduling.engine.model.snapshot import WorkloadInfo
+from scheduling.engine.quota.tree import QuotaAccounts
 
 NOTHING_LEAVES: Mapping[int, int] = {}
 
@@ -17,12 +17,12 @@ NOTHING_LEAVES: Mapping[int, int] = {}
 class ReservedHolding(NamedTuple):
     """What a placed reserved workload holds, and in which leaf."""
 
-    workload: Workload
+    workload: WorkloadInfo
     leaf: int
     milli: int
 
 
-def admission_order(workload: Workload) -> tuple[bool, int, int, str]:
+def admission_order(workload: WorkloadInfo) -> tuple[bool, int, int, str]:
     """The order in which placed workloads were admitted, as far as a snapshot tells."""
     started = workload.started_at
     return (started is None, started or 0, workload.submitted_at, workload.id)
@@ -45,7 +45,7 @@ class Ceiling:
 class Charges:
     """What is left of every team's own part in one pool, while reserved workloads are charged one after the other."""
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: QuotaAccounts) -> None:
         self._tree = accounts.tree
         self._quotas = accounts.quotas
         self._usage = accounts.usage

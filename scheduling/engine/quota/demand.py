@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.quota.entitlement import Rank
-from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.quota.tree import QuotaAccounts, Tree
 
 
 class Needed(Protocol):
@@ -89,7 +89,7 @@ def _charged(tree: Tree, left: list[int], above: dict[int, int], leaf: int, need
     return milli
 
 
-def capped(accounts: Accounts, branch: int, milli: int, above: int) -> int:
+def capped(accounts: QuotaAccounts, branch: int, milli: int, above: int) -> int:
     """The demand of a branch: what it has and wants, up to its ceiling, never less than what it has.
 
     ``above``: what waiting reserved workloads would have charged above it. As in an admission, what is charged above a
@@ -119,7 +119,7 @@ class Demand:
     waiting one.
     """
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: QuotaAccounts) -> None:
         size = len(accounts.tree)
         self._accounts = accounts
         self.milli = [0] * size
@@ -142,7 +142,7 @@ class Demand:
         self.milli[branch] = capped(self._accounts, branch, milli, above)
 
 
-def demand_of(accounts: Accounts, left: Iterable[int], wants: LeafWants) -> Demand:
+def demand_of(accounts: QuotaAccounts, left: Iterable[int], wants: LeafWants) -> Demand:
     """The demand of every branch, from what its leaves have and want and what placed reserved workloads ``left``."""
     found, reserved = Demand(accounts), reserved_demand(accounts.tree, left, wants.reserved)
     for branch in range(len(accounts.tree) - 1, -1, -1):

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from scheduling.engine.model.snapshot import GPU_MILLI
-from scheduling.engine.quota.tree import ROOT, Accounts
+from scheduling.engine.quota.tree import ROOT, QuotaAccounts
 
 Rank = tuple[int, int, str]
 """The rank of a waiting workload: minus its priority, its submission, its id."""
@@ -35,7 +35,9 @@ class Wanted(Protocol):
         """The rank of the next waiting workload, ``None`` where none waits."""
 
 
-def divide_among_children(accounts: Accounts, wanted: Wanted, branch: int, amount: int) -> dict[int, int]:
+def divide_among_children(
+    accounts: QuotaAccounts, wanted: Wanted, branch: int, amount: int
+) -> dict[int, int]:
     """What each child of a branch gets of the branch's entitlement; a child that is left out gets nothing.
 
     First what its reserved workloads have, then up to the lower of demand and guarantee, in proportion to the
@@ -72,7 +74,7 @@ def divide_among_children(accounts: Accounts, wanted: Wanted, branch: int, amoun
     return got
 
 
-def divide_all(accounts: Accounts, wanted: Wanted, capacity: int) -> list[int]:
+def divide_all(accounts: QuotaAccounts, wanted: Wanted, capacity: int) -> list[int]:
     """The entitlement E of every branch: ``capacity`` divided top down, at each branch among its children."""
     tree = accounts.tree
     entitled = [0] * len(tree)

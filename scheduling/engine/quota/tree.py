@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.model.snapshot import Team, TeamShare
+from scheduling.engine.model.snapshot import TeamInfo, TeamShare
 
 ROOT = 0
-NAMELESS = Team("", "the organisation")
+NAMELESS = TeamInfo("", "the organisation")
 
 
 class Tree:
@@ -24,10 +24,10 @@ class Tree:
     real teams from the leaf's own team up to its top team.
     """
 
-    def __init__(self, teams: Iterable[Team]) -> None:
+    def __init__(self, teams: Iterable[TeamInfo]) -> None:
         ordered = sorted(teams, key=lambda team: team.id)
         known = {team.id for team in ordered}
-        below: dict[str | None, list[Team]] = {}
+        below: dict[str | None, list[TeamInfo]] = {}
         for team in ordered:
             below.setdefault(team.parent if team.parent in known else None, []).append(team)
         self.teams = [NAMELESS]
@@ -51,7 +51,7 @@ class Tree:
     def __len__(self) -> int:
         return len(self.parents)
 
-    def _add(self, parent: int, team: Team, *, own: bool) -> int:
+    def _add(self, parent: int, team: TeamInfo, *, own: bool) -> int:
         branch = len(self.parents)
         self.teams.append(team)
         self.own.append(own)
@@ -171,7 +171,7 @@ class BranchUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class Accounts:
+class QuotaAccounts:
     """The tree, what its branches may have in one pool and what they use of it."""
 
     tree: Tree
@@ -179,6 +179,6 @@ class Accounts:
     usage: BranchUsage
 
     @classmethod
-    def of(cls, tree: Tree, pool: str) -> Accounts:
+    def of(cls, tree: Tree, pool: str) -> QuotaAccounts:
         """The accounts of a pool in which nothing runs yet."""
         return cls(tree, BranchQuotas.of(tree, pool), BranchUsage(tree))

@@ -8,12 +8,20 @@ from typing import NamedTuple
 
 from scheduling.engine.model.plan import Reason, ReasonCode
 from scheduling.engine.model.repair import sound_teams
-from scheduling.engine.model.snapshot import GPU_MILLI, Node, Pool, Share, Team, Topology, Workload
+from scheduling.engine.model.snapshot import (
+    GPU_MILLI,
+    GpuShare,
+    NodeInfo,
+    PoolInfo,
+    TeamInfo,
+    Topology,
+    WorkloadInfo,
+)
 from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.charging import Charges
-from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.quota.tree import QuotaAccounts, Tree
 from scheduling.engine.reasons import sentences as reasons
 from scheduling.engine.reasons.misfits import Obstacle, of_nodes, of_quota
 
@@ -36,7 +44,7 @@ class PoolView(NamedTuple):
     charges: Charges
 
     @property
-    def pool(self) -> Pool:
+    def pool(self) -> PoolInfo:
         """The pool."""
         return self.pool_nodes.in_service.pool
 
@@ -93,7 +101,7 @@ class PoolFit:
     obstacle: Obstacle | None
     charges: Charges
     most: tuple[_Most, _Most]
-    paused: Pool | None = None
+    paused: PoolInfo | None = None
     resumed: Obstacle | None = None
 
 
@@ -110,7 +118,7 @@ class Eligibility:
             for pool_id, each in pools.items()
         }
 
-    def sort(self, workloads: Iterable[Workload], now: int) -> SortedWorkloads:
+    def sort(self, workloads: Iterable[WorkloadInfo], now: int) -> SortedWorkloads:
         """Where each of these workloads stands."""
         found = SortedWorkloads({pool_id: [] for pool_id in self._pools})
         for workload in workloads:
@@ -128,7 +136,7 @@ class Eligibility:
                 found.out[workload.id] = self._obstacle(workload, leaf, fits)
         return found
 
-    def _fits_of(self, workload: Workload) -> tuple[PoolFit, ...]:
+    def _fits_of(self, workload: WorkloadInfo) -> tuple[PoolFit, ...]:
         """What the pools it names say to it, in its order of preference."""
         key = what_it_asks(workload)
         found = self._fits.get(key)
@@ -139,7 +147,7 @@ class Eligibility:
             found = self._fits[key] = tuple(self._fit(each, request, workload) for each in pools)
         return found
 
-    def _fit(self, setting: PoolView, request: PodRequest, workload: Workload) -> PoolFit:
+    def _fit(self, setting: PoolView, request: PodRequest, workload: WorkloadInfo) -> PoolFit:
         """What pause and nodes of a pool say to it."""
         pool, nodes, pods = setting.pool, setting.pool_nodes.in_service, workload.min_pods
         paused = Obstacle(reasons.pool_paused(pool)) if pool.paused else None
@@ -160,7 +168,7 @@ class Eligibility:
             of_its_nodes if paused else None,
         )
 
-    def _obstacle(self, workload: Workload, leaf: int, fits: Sequence[PoolFit]) -> Out:
+    def _obstacle(self, workload: WorkloadInfo, leaf: int, fits: Sequence[PoolFit]) -> Out:
         """What keeps it out of all pools: nodes, or guarantees and ceilings.
 
         Of several pools' reasons the first that is not for the user to mend, else the one of the pool where it is
@@ -183,7 +191,7 @@ class Eligibility:
         )
         return pool, reasons.in_no_pool(reason, named=named) if len(obstacles) > 1 else reason
 
-    def _obstacle_in(self, fit: PoolFit, workload: Workload, leaf: int) -> Obstacle | None:
+    def _obstacle_in(self, fit: PoolFit, workload: WorkloadInfo, leaf: int) -> Obstacle | None:
         """What keeps it out of one pool: of a paused one the pause only where it could start if that were over."""
         if fit.paused is None:
             return self._obstacle_of(fit, fit.obstacle, workload, leaf)
@@ -193,7 +201,7 @@ class Eligibility:
         return replace(found, reason=reasons.impossible_and_paused(found.reason, fit.paused))
 
     def _obstacle_of(
-        self, fit: PoolFit, obstacle: Obstacle | None, workload: Workload, leaf: int
+        self, fit: PoolFit, obstacle: Obstacle | None, workload: WorkloadInfo, leaf: int
     ) -> Obstacle | None:
         """An obstacle or a limit; nodes that are out of service only where no limit would keep it out if they were
         back."""
@@ -208,7 +216,7 @@ class Eligibility:
             return Obstacle(limit)
         return None if obstacle is None else self._with_example(obstacle, fit, workload, leaf)
 
-    def _with_example(self, obstacle: Obstacle, fit: PoolFit, workload: Workload, leaf: int) -> Obstacle:
+    def _with_example(self, obstacle: Obstacle, fit: PoolFit, workload: WorkloadInfo, leaf: int) -> Obstacle:
         """The obstacle with the first of its examples that guarantees and ceilings admit."""
         if obstacle.examples is None:
             return obstacle
@@ -217,12 +225,12 @@ class Eligibility:
         return replace(obstacle, reason=reasons.in_smaller_pods(obstacle.reason, next(admitted, None)))
 
 
-def admitting(fits: Iterable[PoolFit], workload: Workload, leaf: int) -> list[PoolFit]:
+def admitting(fits: Iterable[PoolFit], workload: WorkloadInfo, leaf: int) -> list[PoolFit]:
     """Those of some pools whose nodes, guarantees and ceilings could ever admit a workload."""
     return [fit for fit in fits if fit.obstacle is None and fit.milli <= fit.most[workload.reserved][leaf]]
 
 
-def candidacies_in(workload: Workload, leaf: int, fits: Sequence[PoolFit]) -> Candidacies:
+def candidacies_in(workload: WorkloadInfo, leaf: int, fits: Sequence[PoolFit]) -> Candidacies:
     """A workload in each of the pools that could admit it; its demand counts in the first."""
     limit_ms = workload.time_limit_ms
     pool_requests = [(fit.later if at else fit.first)[limit_ms] for at, fit in enumerate(fits)]
@@ -232,11 +240,11 @@ def candidacies_in(workload: Workload, leaf: int, fits: Sequence[PoolFit]) -> Ca
     return found
 
 
-def what_it_asks(workload: Workload) -> tuple[Hashable, ...]:
+def what_it_asks(workload: WorkloadInfo) -> tuple[Hashable, ...]:
     """All of a workload that decides where it could be placed; of what is asked most, numbers and words only."""
     request, topology = workload.request, workload.topology
     return (
-        request.milli if isinstance(request, Share) else request,
+        request.milli if isinstance(request, GpuShare) else request,
         workload.cpu_milli,
         workload.memory_mib,
         workload.pods,
@@ -253,7 +261,7 @@ def what_it_asks(workload: Workload) -> tuple[Hashable, ...]:
 
 
 ANYWHERE = Topology()
-NO_NODES: list[Node] = []
+NO_NODES: list[NodeInfo] = []
 
 
 class Admissibility:
@@ -261,17 +269,17 @@ class Admissibility:
 
     def __init__(
         self,
-        pools: Sequence[Pool],
-        teams: Sequence[Team],
-        nodes: Collection[Node],
+        pools: Sequence[PoolInfo],
+        teams: Sequence[TeamInfo],
+        nodes: Collection[NodeInfo],
         *,
-        like: Sequence[Workload],
+        like: Sequence[WorkloadInfo],
     ) -> None:
         """Index the nodes by the labels, and where need be the topology, by which workloads like these choose."""
         self._tree = Tree(sound_teams(teams, ()))
         self._keys = frozenset(key for each in like for key, _ in each.node_selector)
         self._topological = any(each.topology != ANYWHERE for each in like)
-        of_pool: dict[str, list[Node]] = {}
+        of_pool: dict[str, list[NodeInfo]] = {}
         for node in nodes:
             of_pool.setdefault(node.pool, []).append(node)
         settings = {}
@@ -279,15 +287,15 @@ class Admissibility:
             pool_nodes = PoolNodes(
                 pool, of_pool.get(pool.id, NO_NODES), sorted(self._keys), topological=self._topological
             )
-            settings[pool.id] = PoolView(pool_nodes, Charges(Accounts.of(self._tree, pool.id)))
+            settings[pool.id] = PoolView(pool_nodes, Charges(QuotaAccounts.of(self._tree, pool.id)))
         self._eligibility = Eligibility(settings, self._tree, PodRequests())
 
-    def knows(self, workload: Workload) -> bool:
+    def knows(self, workload: WorkloadInfo) -> bool:
         """Whether its team is there, and nodes are indexed by what it chooses them by."""
         chosen_by = {key for key, _ in workload.node_selector}
         placed = self._topological or workload.topology == ANYWHERE
         return placed and chosen_by <= self._keys and workload.team in self._tree.leaf_of
 
-    def obstacles(self, workloads: Sequence[Workload], now: int) -> dict[str, Out]:
+    def obstacles(self, workloads: Sequence[WorkloadInfo], now: int) -> dict[str, Out]:
         """Why those of these that it knows can join no queue, by id."""
         return self._eligibility.sort([each for each in workloads if self.knows(each)], now).out

@@ -8,7 +8,7 @@ from itertools import chain
 
 from scheduling.engine.model.plan import Finding, FindingCode, PoolFigures, TeamFigures
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus
-from scheduling.engine.model.snapshot import GPU_MILLI, Status
+from scheduling.engine.model.snapshot import GPU_MILLI, OpenStatus
 from scheduling.engine.quota.tree import ROOT
 from scheduling.engine.reasons.outcome import PoolOutcome
 
@@ -96,7 +96,7 @@ def _promised(cycle: PoolOutcome) -> Counter[tuple[int, int]]:
     of_pool = ((each.workload, each.pods) for each in chain(cycle.not_running(), cycle.started.values()))
     guests = ((guest, guest.placements) for guest in cycle.ledger.guests.values())
     for workload, pods in chain(of_pool, guests):
-        if workload.status in (Status.QUEUED, Status.PENDING):
+        if workload.status in (OpenStatus.QUEUED, OpenStatus.PENDING):
             for pod in pods:
                 rank, picks = cycle.ledger.spot(pod) or (0, ())
                 for at, milli in picks:

@@ -8,7 +8,16 @@ from typing import NamedTuple
 
 from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus, memory_share
-from scheduling.engine.model.snapshot import GPU_MILLI, Device, Memory, Node, Pool, Share, Slicing, Workload
+from scheduling.engine.model.snapshot import (
+    GPU_MILLI,
+    DeviceInfo,
+    GpuShare,
+    Memory,
+    NodeInfo,
+    PoolInfo,
+    Slicing,
+    WorkloadInfo,
+)
 from scheduling.engine.placement.domains import NODE_LEVEL
 from scheduling.engine.placement.free import NodeFree, free_when_empty, pods_in
 from scheduling.engine.placement.node_eligibility import NodeClass, NodeService
@@ -88,7 +97,7 @@ def _in_smaller_pods(
     fitting = []
     for size in range(most // GPU_MILLI, 0, -1):
         pods = min_pods * -(-request.whole // size)
-        smaller = replace(request, request=Share(size * GPU_MILLI), whole=size, together=pods > 1)
+        smaller = replace(request, request=GpuShare(size * GPU_MILLI), whole=size, together=pods > 1)
         if _of_these(nodes, smaller, pods) is None:
             fitting.append(Example(pods, size))
     return tuple(fitting)
@@ -239,25 +248,25 @@ def _too_large_a_pod(nodes: Nodes, request: PodRequest) -> Reason:
     return reasons.larger_than_any_node(pool, text, asked, None)
 
 
-def _has_gpus(node: Node, kind: NodeClass, request: PodRequest) -> bool:
+def _has_gpus(node: NodeInfo, kind: NodeClass, request: PodRequest) -> bool:
     """Whether the GPUs of an empty node are enough for a pod, whatever CPU and memory it has."""
     node_free = NodeFree(free_when_empty(node).gpu, UNLIMITED, UNLIMITED)
     return request.bare or pods_in(node_free, kind.costs(request), request) > 0
 
 
-def is_of_type(device: Device | DeviceProfile, request: PodRequest) -> bool:
+def is_of_type(device: DeviceInfo | DeviceProfile, request: PodRequest) -> bool:
     """Whether it is of a type that is asked for; where none is named, a GPU, or for a part of one also a replica."""
     if request.gpu_types:
         return device.gpu_type in request.gpu_types
     return device.slicing is Slicing.WHOLE or (device.slicing is Slicing.REPLICAS and not request.whole)
 
 
-def _is_given(device: Device, kind: NodeClass, request: PodRequest) -> bool:
+def _is_given(device: DeviceInfo, kind: NodeClass, request: PodRequest) -> bool:
     """Whether sharing lets the request use the device of a node that lets it in."""
     return bool(request.whole or request.bare or kind.sharing) or device.slicing is not Slicing.WHOLE
 
 
-def _in_whole_gpus(devices: Iterable[Device]) -> int:
+def _in_whole_gpus(devices: Iterable[DeviceInfo]) -> int:
     """How many milli-GPUs a pod could have of these in whole GPUs."""
     return GPU_MILLI * sum(device.slicing is Slicing.WHOLE for device in devices)
 
@@ -269,7 +278,7 @@ def _more_than_a_slice(nodes: Nodes, request: PodRequest, most: int) -> Reason |
         text = f"A pod asks for {request.whole} of {types}, but takes one slice of a GPU at most."
         step = "Ask for 1 GPU per pod, and for more pods if need be."
         return reasons.larger_than_any_node(nodes.pool, text, request.whole * most, most, next_step=step)
-    if not isinstance(request.request, Share) or request.whole or request.request.milli <= most:
+    if not isinstance(request.request, GpuShare) or request.whole or request.request.milli <= most:
         return None
     asked = request.request.milli
     text = (
@@ -279,7 +288,7 @@ def _more_than_a_slice(nodes: Nodes, request: PodRequest, most: int) -> Reason |
     return reasons.larger_than_any_node(nodes.pool, text, asked, most, next_step=step)
 
 
-def _no_gpu(nodes: Nodes, request: PodRequest, taken: Sequence[Device]) -> Reason:
+def _no_gpu(nodes: Nodes, request: PodRequest, taken: Sequence[DeviceInfo]) -> Reason:
     """The nodes that let the request in have no GPUs, or only such (``taken``) as others use."""
     asked = (
         _part_of_largest(request.request.mib, taken)
@@ -327,7 +336,7 @@ def _in_words(nodes: Nodes, request: PodRequest) -> str:
     return f"{asked.mib} MiB of GPU memory" if isinstance(asked, Memory) else gpus(asked.milli)
 
 
-def _too_much_memory(pool: Pool, mib: int, usable: Sequence[Device]) -> Reason | None:
+def _too_much_memory(pool: PoolInfo, mib: int, usable: Sequence[DeviceInfo]) -> Reason | None:
     """No device that the request may use has so much memory, as far as that is known."""
     asked = _part_of_largest(mib, usable)
     if asked is not None and asked <= GPU_MILLI:
@@ -345,7 +354,7 @@ def _too_much_memory(pool: Pool, mib: int, usable: Sequence[Device]) -> Reason |
     return reasons.larger_than_any_node(pool, text, None, None, next_step=step)
 
 
-def _part_of_largest(mib: int, devices: Iterable[Device]) -> int | None:
+def _part_of_largest(mib: int, devices: Iterable[DeviceInfo]) -> int | None:
     """The share that so much memory is of the device that has most, in milli-GPUs; ``None`` if none is known."""
     known = max((device.memory_mib or 0 for device in devices), default=0)
     return memory_share(mib, known) if known else None
@@ -380,7 +389,7 @@ def _too_many_pods(nodes: Nodes, request: PodRequest, min_pods: int) -> Reason |
 
 
 def of_quota(
-    tree: Tree, charges: Charges, leaf: int, workload: Workload, milli: int, *, pool: Pool
+    tree: Tree, charges: Charges, leaf: int, workload: WorkloadInfo, milli: int, *, pool: PoolInfo
 ) -> Reason | None:
     """What its team's guarantees and ceilings in a pool will never allow."""
     ceilings = charges.ceilings_forever(leaf, milli, reserved=workload.reserved)

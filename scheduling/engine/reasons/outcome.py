@@ -7,13 +7,13 @@ from typing import Protocol
 
 from scheduling.engine.backfill.passing import BlockedHead
 from scheduling.engine.model.plan import Allocation
-from scheduling.engine.model.snapshot import Pool
+from scheduling.engine.model.snapshot import PoolInfo
 from scheduling.engine.placement.ledger import AnyLedger
 from scheduling.engine.placement.nodes import Nodes, PoolNodes
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Blocked
 from scheduling.engine.quota.charging import Charges
-from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.quota.tree import QuotaAccounts, Tree
 
 
 class BlockedWorkloads(Protocol):
@@ -26,12 +26,12 @@ class BlockedWorkloads(Protocol):
 class PoolOutcome(Protocol):
     """One pool after its cycle. ``is_shut``: nothing may pass the head at all."""
 
-    pool: Pool
+    pool: PoolInfo
     now: int
     tree: Tree
     nodes: Nodes
     pool_nodes: PoolNodes
-    accounts: Accounts
+    accounts: QuotaAccounts
     charges: Charges
     allocations: dict[str, list[Allocation]]
     placed_workloads: dict[str, PlacedWorkload]

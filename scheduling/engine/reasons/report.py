@@ -21,7 +21,7 @@ from scheduling.engine.model.plan import (
     Wait,
 )
 from scheduling.engine.model.repair import Oddities
-from scheduling.engine.model.snapshot import PodPlacement, Pool, Slicing, Workload
+from scheduling.engine.model.snapshot import PodPlacement, PoolInfo, Slicing, WorkloadInfo
 from scheduling.engine.placement.free import pods_in
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.placement.pod_request import PodRequest
@@ -41,7 +41,7 @@ Grown = Mapping[str, list[PodPlacement]]
 class Outsider(NamedTuple):
     """A workload in no queue, the pool that the reason speaks of, and the reason."""
 
-    workload: Workload
+    workload: WorkloadInfo
     pool: str | None
     reason: Reason
 
@@ -59,7 +59,7 @@ class PlanReport:
     @classmethod
     def of(
         cls,
-        pools: Sequence[Pool],
+        pools: Sequence[PoolInfo],
         outsiders: Iterable[Outsider],
         oddities: Oddities,
         cycles: Mapping[str, PoolOutcome],
@@ -85,7 +85,7 @@ class PlanReport:
 
 
 def _all_waits(
-    pools: Sequence[Pool], outsiders: Iterable[Outsider], cycles: Mapping[str, PoolOutcome], now: int
+    pools: Sequence[PoolInfo], outsiders: Iterable[Outsider], cycles: Mapping[str, PoolOutcome], now: int
 ) -> tuple[Wait, ...]:
     """The workloads that wait: by pool, first those in its queue."""
     order = {pool.id: at for at, pool in enumerate(pools)}

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind, Rule
 from scheduling.engine.model.quantities import are, counted, gpus, in_gpus, none_or_only
-from scheduling.engine.model.snapshot import GPU_MILLI, Dependency, Node, Pool, Sharing, Workload
+from scheduling.engine.model.snapshot import (
+    GPU_MILLI,
+    DependencyState,
+    NodeInfo,
+    PoolInfo,
+    Sharing,
+    WorkloadInfo,
+)
 from scheduling.engine.quota.charging import Ceiling, Charges
 from scheduling.engine.quota.tree import Tree
 
@@ -71,19 +78,23 @@ def reason(
     return Reason(code, kind_of(code), message, next_step, asked, available, limit, team, level)
 
 
-def of_workload(workload: Workload, now: int) -> Reason | None:
+def of_workload(workload: WorkloadInfo, now: int) -> Reason | None:
     """What keeps it out of every queue: a hold, a dependency, a backoff."""
-    if workload.backing_off_until is None and workload.dependency is Dependency.NONE and not workload.held:
+    if (
+        workload.backing_off_until is None
+        and workload.dependency is DependencyState.NONE
+        and not workload.held
+    ):
         return None
     if workload.held:
         return reason(ReasonCode.HELD, "It is on hold.", "Release the hold.")
-    if workload.dependency is Dependency.WAITING:
+    if workload.dependency is DependencyState.WAITING:
         return reason(
             ReasonCode.WAITING_FOR_DEPENDENCY,
             WAITS_FOR_OTHERS,
             "Nothing to do; it joins the queue when they have completed.",
         )
-    if workload.dependency is Dependency.FAILED:
+    if workload.dependency is DependencyState.FAILED:
         return reason(
             ReasonCode.DEPENDENCY_FAILED,
             DID_NOT_COMPLETE,
@@ -99,7 +110,7 @@ def of_workload(workload: Workload, now: int) -> Reason | None:
     return None
 
 
-def pool_paused(pool: Pool) -> Reason:
+def pool_paused(pool: PoolInfo) -> Reason:
     """The pool starts nothing."""
     return reason(
         ReasonCode.POOL_PAUSED,
@@ -109,7 +120,7 @@ def pool_paused(pool: Pool) -> Reason:
     )
 
 
-def impossible_and_paused(found: Reason, pool: Pool) -> Reason:
+def impossible_and_paused(found: Reason, pool: PoolInfo) -> Reason:
     """The pool could never start it (``found``), whether it is resumed or not."""
     return replace(found, message=f"{found.message} The pool {pool.name} is paused, too.")
 
@@ -124,7 +135,7 @@ def in_smaller_pods(found: Reason, example: tuple[int, int] | None) -> Reason:
     return replace(found, next_step=step)
 
 
-def cluster_offline(pool: Pool, asked: int | None) -> Reason:
+def cluster_offline(pool: PoolInfo, asked: int | None) -> Reason:
     """Only with clusters that are disconnected now it could start."""
     return reason(
         ReasonCode.CLUSTER_OFFLINE,
@@ -136,7 +147,7 @@ def cluster_offline(pool: Pool, asked: int | None) -> Reason:
     )
 
 
-def out_of_service(found: Reason, nodes: Sequence[Node], *, none_left: bool) -> Reason:
+def out_of_service(found: Reason, nodes: Sequence[NodeInfo], *, none_left: bool) -> Reason:
     """It could start with these nodes, which take nothing now; ``found`` is what keeps it out of the rest, if there is
     any (``none_left``: or not)."""
     which = _by_state(nodes)
@@ -149,7 +160,7 @@ def out_of_service(found: Reason, nodes: Sequence[Node], *, none_left: bool) -> 
     )
 
 
-def _besides_closed(found: Reason, nodes: Sequence[Node]) -> Reason:
+def _besides_closed(found: Reason, nodes: Sequence[NodeInfo]) -> Reason:
     """What it waits for, and these nodes, which are out of service and would take it now; as it is where there are
     none."""
     if not nodes:
@@ -163,7 +174,7 @@ def _besides_closed(found: Reason, nodes: Sequence[Node]) -> Reason:
     )
 
 
-def _bring_back(nodes: Sequence[Node]) -> str:
+def _bring_back(nodes: Sequence[NodeInfo]) -> str:
     """Who has nodes take workloads again, and how."""
     drained = [node.name for node in nodes if node.drained]
     cordoned = [node.name for node in nodes if node.cordoned and not node.drained]
@@ -187,7 +198,7 @@ def _for_each(verb: str, names: Sequence[str], without: Sequence[str] = ()) -> s
     return f"{each}kubectl {' '.join([verb, *which, *[f'{name}-' for name in without]])}"
 
 
-def _by_state(nodes: Sequence[Node]) -> str:
+def _by_state(nodes: Sequence[NodeInfo]) -> str:
     """The nodes by what keeps them out of service: `cordoned: n0 and n1; not ready: n2`."""
     states: dict[str, list[str]] = {}
     for node in nodes:
@@ -195,7 +206,7 @@ def _by_state(nodes: Sequence[Node]) -> str:
     return "; ".join(f"{state}: {_first_names(names)}" for state, names in sorted(states.items()))
 
 
-def _states(node: Node) -> str:
+def _states(node: NodeInfo) -> str:
     """All that keeps a node out of service: to mend one of several changes nothing."""
     why = (
         (node.drained, "drained"),
@@ -213,7 +224,7 @@ def _first_names(names: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def no_node(pool: Pool, wanted: Sequence[str]) -> Reason:
+def no_node(pool: PoolInfo, wanted: Sequence[str]) -> Reason:
     """No node of the pool takes workloads, so none with GPUs of the types it may want."""
     return reason(
         ReasonCode.NO_MATCHING_GPU_TYPE if wanted else ReasonCode.NO_MATCHING_NODES,
@@ -224,7 +235,7 @@ def no_node(pool: Pool, wanted: Sequence[str]) -> Reason:
 
 
 def no_matching_gpu_type(
-    pool: Pool, wanted: Sequence[str], offered: Sequence[str], *, of_all: bool
+    pool: PoolInfo, wanted: Sequence[str], offered: Sequence[str], *, of_all: bool
 ) -> Reason:
     """No device of a node that takes workloads, or of any (``of_all``), has one of the types."""
     which = "" if of_all else " that take workloads"
@@ -237,7 +248,7 @@ def no_matching_gpu_type(
     )
 
 
-def slices_only(pool: Pool, asked: str, offered: Sequence[str]) -> Reason:
+def slices_only(pool: PoolInfo, asked: str, offered: Sequence[str]) -> Reason:
     """A request without a type, in a pool whose GPUs are all cut into slices that go by name only."""
     names = " or ".join(offered) or "none that has a name"
     return reason(
@@ -250,7 +261,7 @@ def slices_only(pool: Pool, asked: str, offered: Sequence[str]) -> Reason:
 
 
 def no_matching_nodes(
-    pool: Pool,
+    pool: PoolInfo,
     obstacles: Sequence[str],
     types: Sequence[str],
     *,
@@ -272,7 +283,7 @@ def no_matching_nodes(
     )
 
 
-def ask_for_whole(pool: Pool, slices: Sequence[str] = ()) -> str:
+def ask_for_whole(pool: PoolInfo, slices: Sequence[str] = ()) -> str:
     """The next step of one that asks for a part of a GPU where only whole ones are given out; or it could name one of
     these ``slices``."""
     share = (
@@ -319,7 +330,7 @@ def nowhere_else(found: Reason) -> Reason:
 
 
 def larger_than_any_node(
-    pool: Pool,
+    pool: PoolInfo,
     message: str,
     asked: int | None,
     limit: int | None,
@@ -339,7 +350,7 @@ def larger_than_any_node(
 
 
 def larger_than_pool(
-    pool: Pool,
+    pool: PoolInfo,
     pods: int,
     most: int,
     *,
@@ -373,7 +384,7 @@ def larger_than_pool(
     )
 
 
-def topology_impossible(pool: Pool, level: str, pods: int, most: int, *, what: str, pod: int) -> Reason:
+def topology_impossible(pool: PoolInfo, level: str, pods: int, most: int, *, what: str, pod: int) -> Reason:
     """No domain of the level it requires is large enough; the numbers are those of :func:`larger_than_pool`."""
     needs = f"{pods} pods of {what}" if pods > 1 else f"a pod of {what}"
     room = f"has room for more than {most} of them" if most else "has room for any"
@@ -388,7 +399,7 @@ def topology_impossible(pool: Pool, level: str, pods: int, most: int, *, what: s
     )
 
 
-def no_such_level(pool: Pool, level: str, asked: int, levels: Sequence[str]) -> Reason:
+def no_such_level(pool: PoolInfo, level: str, asked: int, levels: Sequence[str]) -> Reason:
     """The pool's topology has no such level."""
     return reason(
         ReasonCode.TOPOLOGY_IMPOSSIBLE,
@@ -402,7 +413,7 @@ def no_such_level(pool: Pool, level: str, asked: int, levels: Sequence[str]) -> 
 
 
 def exceeds_reservation(
-    tree: Tree, leaf: int, asked: int, limit: int, *, pool: Pool, ceilings: Sequence[Ceiling]
+    tree: Tree, leaf: int, asked: int, limit: int, *, pool: PoolInfo, ceilings: Sequence[Ceiling]
 ) -> Reason:
     """Larger than all guarantees it could be charged to; the ceilings that it exceeds besides are named."""
     has = "have" if _above(tree, leaf) else "has"
@@ -467,7 +478,7 @@ def _whose(tree: Tree, ceiling: Ceiling) -> str:
 
 
 def waiting_for_reservation(
-    tree: Tree, charges: Charges, leaf: int, asked: int, available: int, *, pool: Pool
+    tree: Tree, charges: Charges, leaf: int, asked: int, available: int, *, pool: PoolInfo
 ) -> Reason:
     """Its guarantees are in use."""
     limit = charges.limit(leaf)
@@ -531,14 +542,14 @@ def behind_reservation(asked: int, available: int, ahead: str, *, strict: bool, 
 
 
 def waiting_for_place(
-    pool: Pool,
+    pool: PoolInfo,
     asked: int,
     available: int,
     free: int,
     *,
     level: str | None,
     shared: int = 0,
-    closed: Sequence[Node] = (),
+    closed: Sequence[NodeInfo] = (),
 ) -> Reason:
     """Too few GPUs are free that it may use (``available``, of all that are ``free``), or its pods do not fit on
     them. ``shared``: what is free of GPUs that others share, whom it may not share with. ``closed``: nodes that are
@@ -560,7 +571,7 @@ def _besides_shared(found: Reason, shared: int, *, enough: bool) -> Reason:
     return replace(found, message=f"{found.message} {text}", next_step=step)
 
 
-def _no_place(pool: Pool, asked: int, available: int, free: int, level: str | None) -> Reason:
+def _no_place(pool: PoolInfo, asked: int, available: int, free: int, level: str | None) -> Reason:
     if available < asked:
         return _too_few_free(pool, asked, available, free)
     there = f"free{' for it' if free > available else ''} in the pool {pool.name}"
@@ -584,7 +595,7 @@ def _no_place(pool: Pool, asked: int, available: int, free: int, level: str | No
     )
 
 
-def _too_few_free(pool: Pool, asked: int, available: int, free: int) -> Reason:
+def _too_few_free(pool: PoolInfo, asked: int, available: int, free: int) -> Reason:
     """Too few GPUs are free, or too few of these are of the types and on the nodes that it may use."""
     text = f"It asks for {gpus(asked)}, but {none_or_only(available)} free in the pool {pool.name}."
     step = "Nothing to do; it starts when GPUs come free."

@@ -13,7 +13,7 @@ from heapq import heappop, heapreplace
 from typing import NamedTuple
 
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.model.snapshot import Node
+from scheduling.engine.model.snapshot import NodeInfo
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, Picks
 from scheduling.engine.placement.nodes import Nodes, Where
@@ -80,7 +80,7 @@ class _Machine:
 
     __slots__ = ("_sizes", "_whole", "cpu", "devices", "memory")
 
-    def __init__(self, node: Node, node_free: NodeFree, now: int) -> None:
+    def __init__(self, node: NodeInfo, node_free: NodeFree, now: int) -> None:
         self._sizes = [device.share_milli for device in node.devices]
         self.devices = [Stock(now, left) for left in node_free.gpu]
         self.cpu = Stock(now, node_free.cpu)

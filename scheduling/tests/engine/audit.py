@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine import Plan, Snapshot, Status, Workload
+from scheduling.engine import OpenStatus, Plan, Snapshot, WorkloadInfo
 
 
 def applied(snapshot: Snapshot, plan: Plan, *, stopped: bool = True) -> Snapshot:
@@ -12,7 +12,7 @@ def applied(snapshot: Snapshot, plan: Plan, *, stopped: bool = True) -> Snapshot
     rows = {
         workload.id: workload
         for workload in snapshot.workloads
-        if workload.status is not Status.STOPPING or not stopped
+        if workload.status is not OpenStatus.STOPPING or not stopped
     }
     for gone in plan.preemptions:
         rows[gone.workload] = _waiting(rows[gone.workload])
@@ -25,9 +25,9 @@ def applied(snapshot: Snapshot, plan: Plan, *, stopped: bool = True) -> Snapshot
         rows[row.id] = replace(row, placements=(*row.placements, *grow.placements))
     for start in plan.starts:
         row = rows[start.workload]
-        rows[row.id] = replace(row, status=Status.QUEUED, pool=start.pool, placements=start.placements)
+        rows[row.id] = replace(row, status=OpenStatus.QUEUED, pool=start.pool, placements=start.placements)
     return replace(snapshot, workloads=tuple(rows.values()))
 
 
-def _waiting(workload: Workload) -> Workload:
-    return replace(workload, status=Status.PENDING, placements=(), pool=None, started_at=None)
+def _waiting(workload: WorkloadInfo) -> WorkloadInfo:
+    return replace(workload, status=OpenStatus.PENDING, placements=(), pool=None, started_at=None)

@@ -8,20 +8,20 @@ from typing import Any
 
 from scheduling.engine import (
     GPU_MILLI,
-    Device,
+    DeviceInfo,
     DeviceShare,
-    Node,
+    GpuShare,
+    NodeInfo,
+    OpenStatus,
     Plan,
     PodPlacement,
     Policy,
-    Pool,
-    Share,
+    PoolInfo,
     Slicing,
     Snapshot,
-    Status,
-    Team,
+    TeamInfo,
     TeamShare,
-    Workload,
+    WorkloadInfo,
     labels_of,
     schedule,
 )
@@ -35,30 +35,32 @@ def milli(gpus: float) -> int:
     return round(gpus * GPU_MILLI)
 
 
-def pool(name: str = "main", *, topology: Sequence[str] = (), paused: bool = False, **policy: Any) -> Pool:
+def pool(
+    name: str = "main", *, topology: Sequence[str] = (), paused: bool = False, **policy: Any
+) -> PoolInfo:
     """A pool; further keywords go to its policy."""
-    return Pool(name, name, Policy(**policy), tuple(topology), paused=paused)
+    return PoolInfo(name, name, Policy(**policy), tuple(topology), paused=paused)
 
 
-def node(name: str, gpus: int = 8, *, labels: dict[str, str] | None = None, **fields: Any) -> Node:
+def node(name: str, gpus: int = 8, *, labels: dict[str, str] | None = None, **fields: Any) -> NodeInfo:
     """A node with so many H100s of 80 GiB, or with so many ``slices``, each of a ``share`` in milli-GPUs."""
     gpu_type, foreign = fields.pop("gpu_type", "H100"), fields.pop("foreign", 0)
     memory, slicing = fields.pop("gpu_memory_mib", 81920), fields.pop("slices", Slicing.WHOLE)
     share = fields.pop("share", GPU_MILLI)
     devices = tuple(
-        Device(index, gpu_type, memory, index >= gpus - foreign, slicing, share) for index in range(gpus)
+        DeviceInfo(index, gpu_type, memory, index >= gpus - foreign, slicing, share) for index in range(gpus)
     )
-    return Node(name, name, fields.pop("pool", "main"), devices, labels=labels_of(labels or {}), **fields)
+    return NodeInfo(name, name, fields.pop("pool", "main"), devices, labels=labels_of(labels or {}), **fields)
 
 
 def team(
     name: str, parent: str | None = None, *, reserved: float = 0, pool: str = "main", **fields: Any
-) -> Team:
+) -> TeamInfo:
     """A team with a reservation in GPUs; ``maximum``, ``usage_hours`` likewise."""
     maximum = fields.pop("maximum", None)
     usage = fields.pop("usage_hours", 0)
     share = TeamShare(pool, milli(reserved), None, usage * 60 * MINUTE)
-    return Team(
+    return TeamInfo(
         name,
         name,
         parent,
@@ -70,19 +72,19 @@ def team(
 
 def waiting(
     name: str, team: str, gpus: float = 1, *, pods: int = 1, priority: int = 50, **fields: Any
-) -> Workload:
+) -> WorkloadInfo:
     """A pending workload, submitted ``submitted`` minutes before now."""
     fields.setdefault("min_pods", pods)
     fields.setdefault("submitted_at", NOW - fields.pop("submitted", 60) * MINUTE)
-    fields.setdefault("request", Share(milli(gpus)))
+    fields.setdefault("request", GpuShare(milli(gpus)))
     if "limit" in fields:
         fields["time_limit_ms"] = fields.pop("limit") * MINUTE
-    return Workload(name, name, team, pods=pods, priority=priority, **fields)
+    return WorkloadInfo(name, name, team, pods=pods, priority=priority, **fields)
 
 
 def placed(
-    name: str, team: str, gpus: float = 1, *, on: str, status: Status = Status.RUNNING, **fields: Any
-) -> Workload:
+    name: str, team: str, gpus: float = 1, *, on: str, status: OpenStatus = OpenStatus.RUNNING, **fields: Any
+) -> WorkloadInfo:
     """A placed workload. ``on`` says where each pod lies: ``"n0:0 n0:1,2"`` is device 0 and devices 1 and 2 of n0.
     ``share``: what it holds of each, where they are slices."""
     started = fields.pop("started", 30)
@@ -95,7 +97,7 @@ def placed(
         status=status,
         pool=fields.get("pool", "main"),
         placements=placements,
-        started_at=NOW - started * MINUTE if status is Status.RUNNING else None,
+        started_at=NOW - started * MINUTE if status is OpenStatus.RUNNING else None,
     )
 
 
@@ -105,13 +107,15 @@ def _pod(index: int, spot: str, share: int) -> PodPlacement:
 
 
 def snapshot(
-    nodes: Iterable[Node], teams: Iterable[Team], workloads: Iterable[Workload], *pools: Pool
+    nodes: Iterable[NodeInfo], teams: Iterable[TeamInfo], workloads: Iterable[WorkloadInfo], *pools: PoolInfo
 ) -> Snapshot:
     """A snapshot; without pools, of the one called main with the default policy."""
     return Snapshot(pools or (pool(),), tuple(teams), tuple(nodes), tuple(workloads))
 
 
-def plan(nodes: Iterable[Node], teams: Iterable[Team], workloads: Iterable[Workload], *pools: Pool) -> Plan:
+def plan(
+    nodes: Iterable[NodeInfo], teams: Iterable[TeamInfo], workloads: Iterable[WorkloadInfo], *pools: PoolInfo
+) -> Plan:
     """What the engine decides."""
     return schedule(snapshot(nodes, teams, workloads, *pools), NOW)
 

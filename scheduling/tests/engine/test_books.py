@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.acceleration.kept_state import KeptState
-from scheduling.engine import Changes, Plan, State, Workload, decide
+from scheduling.engine import Changes, Plan, State, WorkloadInfo, decide
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, snapshot, team
 
 LAB = (team("lab", reserved=6), team("x", "lab", reserved=4), team("y", "lab"))
@@ -20,7 +20,7 @@ def allocations(found: Plan) -> dict[str, dict[str | None, int]]:
     return {id_: {part.team: part.milli for part in allocation} for id_, allocation in rows.items()}
 
 
-def hard(name: str, on: str, pods: int = 1) -> Workload:
+def hard(name: str, on: str, pods: int = 1) -> WorkloadInfo:
     """Reserved work of team x with a GPU for each pod, of which those lie there that it has."""
     return placed(name, "x", on=on, pods=pods, min_pods=1, priority=100)
 
@@ -61,7 +61,7 @@ ENDS = [
 @given(st.permutations(ENDING), st.permutations(ENDING))
 @settings(deadline=None)
 def test_ends_are_in_the_order_of_time_and_id_whoever_came_and_whoever_goes_first(
-    came: list[Workload], gone: list[Workload]
+    came: list[WorkloadInfo], gone: list[WorkloadInfo]
 ) -> None:
     rules = pool(default_time_limit_ms=45 * MINUTE)
     kept = State.of(snapshot([node("n0")], [team("a")], came, rules))

@@ -13,7 +13,7 @@ import pytest
 
 from scheduling.engine import Plan
 from scheduling.engine.quota.charging import Charges, ReservedHolding
-from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.quota.tree import QuotaAccounts, Tree
 from scheduling.engine.reasons.misfits import of_quota
 from scheduling.tests.engine.build import node, placed, plan, pool, started, team, waiting, waits
 
@@ -101,7 +101,7 @@ def test_the_most_that_a_team_could_ever_start_is_the_last_that_no_rule_keeps_ou
         team("y", "lab", reserved=4, maximum=3),
     ]
     tree = Tree(teams)
-    charges, leaf = Charges(Accounts.of(tree, "main")), tree.leaf_of[name]
+    charges, leaf = Charges(QuotaAccounts.of(tree, "main")), tree.leaf_of[name]
     most = charges.most_ever(leaf, reserved=reserved)
     row = waiting("w", name, priority=100 if reserved else 50)
     assert of_quota(tree, charges, leaf, row, most, pool=pool()) is None
@@ -110,7 +110,7 @@ def test_the_most_that_a_team_could_ever_start_is_the_last_that_no_rule_keeps_ou
 
 def test_workloads_admitted_earlier_are_charged_to_the_nearer_part() -> None:
     tree = Tree([team("top", reserved=4), team("a", "top", reserved=2)])
-    charges, leaf = Charges(Accounts.of(tree, "main")), tree.leaf_of["a"]
+    charges, leaf = Charges(QuotaAccounts.of(tree, "main")), tree.leaf_of["a"]
     rows = [
         replace(placed(name, "a", 2, on="n00:0", priority=100, submitted=1), started_at=at)
         for name, at in (("later", 9), ("starting", None), ("earlier", 5))
@@ -126,7 +126,7 @@ def test_workloads_admitted_earlier_are_charged_to_the_nearer_part() -> None:
 @pytest.mark.parametrize(("held", "fits"), [(2_000, True), (2_001, False)])
 def test_a_leaf_that_needs_no_more_than_its_own_part_is_charged_in_one(held: int, fits: bool) -> None:
     tree = Tree([team("top", reserved=4), team("a", "top", reserved=2)])
-    accounts, leaf = Accounts.of(tree, "main"), tree.leaf_of["a"]
+    accounts, leaf = QuotaAccounts.of(tree, "main"), tree.leaf_of["a"]
     accounts.usage.add(leaf, held, reserved=True)
     charges = Charges(accounts)
     assert charges.charge_own(leaf) is fits
@@ -135,7 +135,7 @@ def test_a_leaf_that_needs_no_more_than_its_own_part_is_charged_in_one(held: int
 
 def test_what_was_charged_above_a_branch_is_told_when_it_is_cleared() -> None:
     tree = Tree([team("top", reserved=4), team("a", "top", reserved=2)])
-    accounts, leaf = Accounts.of(tree, "main"), tree.leaf_of["a"]
+    accounts, leaf = QuotaAccounts.of(tree, "main"), tree.leaf_of["a"]
     charges = Charges(accounts)
     charges.charge(leaf, 3_000)
     assert charges.clear(leaf)

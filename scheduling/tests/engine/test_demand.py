@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from scheduling.engine.quota.demand import Want, capped, reserved_demand
-from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.quota.tree import QuotaAccounts, Tree
 from scheduling.tests.engine.build import team
 
 
@@ -21,7 +21,7 @@ class Need(NamedTuple):
 
 TREE = Tree([team("top", reserved=4), team("a", "top", reserved=2)])
 A, TOP = TREE.leaf_of["a"], TREE.team_branch["top"]
-LEFT = Accounts.of(TREE, "main").quotas.own
+LEFT = QuotaAccounts.of(TREE, "main").quotas.own
 
 
 def test_a_waiting_reserved_workload_counts_as_many_pods_as_its_guarantees_have_left() -> None:
@@ -44,11 +44,11 @@ def test_waiting_reserved_workloads_are_charged_by_rank() -> None:
 @pytest.mark.parametrize(("above", "expected"), [(0, 3_000), (500, 3_500), (4_000, 5_000)])
 def test_what_would_be_charged_above_does_not_count_against_a_burst_limit(above: int, expected: int) -> None:
     tree = Tree([team("a", reserved=2, burst_limit_percent=50)])
-    assert capped(Accounts.of(tree, "main"), tree.leaf_of["a"], 5_000, above) == expected
+    assert capped(QuotaAccounts.of(tree, "main"), tree.leaf_of["a"], 5_000, above) == expected
 
 
 def test_demand_is_never_less_than_what_the_branch_has() -> None:
     tree = Tree([team("a", maximum=1)])
-    accounts, leaf = Accounts.of(tree, "main"), tree.leaf_of["a"]
+    accounts, leaf = QuotaAccounts.of(tree, "main"), tree.leaf_of["a"]
     accounts.usage.add(leaf, 3_000, reserved=False)
     assert capped(accounts, leaf, 5_000, 0) == 3_000

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from scheduling.acceleration.kept_ledger import KeptLedger
-from scheduling.engine import Node, Plan, Pool, Topology, TypicalRequest, Workload
+from scheduling.engine import NodeInfo, Plan, PoolInfo, Topology, TypicalRequest, WorkloadInfo
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, team, waiting, waits
 
 A = [team("a")]
 LEVELS = pool(topology=["zone", "block", "rack"])
 
 
-def nodes(*paths: str, gpus: int = 2, **fields: Any) -> list[Node]:
+def nodes(*paths: str, gpus: int = 2, **fields: Any) -> list[NodeInfo]:
     """Nodes named by their paths: ``"a/b/c/0"`` is the first node of rack c in block b of zone a."""
     return [
         node(
@@ -30,15 +30,19 @@ def nodes(*paths: str, gpus: int = 2, **fields: Any) -> list[Node]:
 
 def gang(
     pods: int, gpus: float = 2, *, required: str | None = None, preferred: str | None = None, **fields: Any
-) -> Workload:
+) -> WorkloadInfo:
     return waiting("w", "a", gpus, pods=pods, topology=Topology(required, preferred), **fields)
 
 
-def decided(fleet: Iterable[Node], row: Workload, *busy: Workload, rules: Pool = LEVELS) -> Plan:
+def decided(
+    fleet: Iterable[NodeInfo], row: WorkloadInfo, *busy: WorkloadInfo, rules: PoolInfo = LEVELS
+) -> Plan:
     return plan(fleet, A, [*busy, row], rules)
 
 
-def lies(fleet: Iterable[Node], row: Workload, *busy: Workload, rules: Pool = LEVELS) -> Sequence[str]:
+def lies(
+    fleet: Iterable[NodeInfo], row: WorkloadInfo, *busy: WorkloadInfo, rules: PoolInfo = LEVELS
+) -> Sequence[str]:
     return nodes_of(decided(fleet, row, *busy, rules=rules), "w")
 
 
@@ -165,7 +169,7 @@ def test_a_single_pod_goes_to_the_tightest_domain_of_the_level_it_asks_for() -> 
 
 def test_typical_requests_choose_the_node_inside_the_domain() -> None:
     """Rack r is tightest; in it the node with three GPUs free can spare one for a typical request of two."""
-    rules = Pool("main", "main", LEVELS.policy, LEVELS.topology, recent=(TypicalRequest(2000, 1.0),))
+    rules = PoolInfo("main", "main", LEVELS.policy, LEVELS.topology, recent=(TypicalRequest(2000, 1.0),))
     fleet = [*nodes("a/m/r/0", gpus=2), *nodes("a/m/r/1", gpus=3), *nodes("a/m/s/0", "a/m/s/1", gpus=4)]
     assert lies(fleet, gang(1, 1, required="rack"), rules=rules) == ["a/m/r/1"]
 

@@ -13,10 +13,19 @@ from hypothesis import strategies as st
 
 from scheduling.acceleration.kept_demand import KeptDemand, divide_again
 from scheduling.acceleration.kept_state import KeptState
-from scheduling.engine import Changes, ElasticPreemption, Node, Plan, State, TeamShare, Workload, decide
+from scheduling.engine import (
+    Changes,
+    ElasticPreemption,
+    NodeInfo,
+    Plan,
+    State,
+    TeamShare,
+    WorkloadInfo,
+    decide,
+)
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
-from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.quota.tree import QuotaAccounts, Tree
 from scheduling.tests.engine.build import NOW, node, placed, plan, pool, snapshot, team, waiting
 
 
@@ -28,11 +37,11 @@ def demanded(found: Plan) -> dict[str, int]:
     return {row.team: row.demand_milli for row in found.teams}
 
 
-def machines(count: int) -> list[Node]:
+def machines(count: int) -> list[NodeInfo]:
     return [node(f"n{index:02d}", 1) for index in range(count)]
 
 
-def many(team: str, count: int, **fields: Any) -> list[Workload]:
+def many(team: str, count: int, **fields: Any) -> list[WorkloadInfo]:
     return [waiting(f"{team}-{index:02d}", team, **fields) for index in range(count)]
 
 
@@ -181,7 +190,7 @@ def test_in_no_other_pool_it_counts_for_anything_whoever_comes_and_goes(priority
 # --- The demand of a leaf, summed up by hand ---------------------------------------------------------------------
 
 
-def by_hand(rows: Iterable[Workload], own: int) -> Wanted:
+def by_hand(rows: Iterable[WorkloadInfo], own: int) -> Wanted:
     """What a team without teams below wants: what it has, what its elastic ones want, and of the reserved ones' as much
     as is left of its own part, one after the other."""
     placed_ones = [row for row in rows if row.placements]
@@ -202,13 +211,13 @@ def by_hand(rows: Iterable[Workload], own: int) -> Wanted:
     return milli, whole, first
 
 
-def halves(row: Workload) -> bool:
+def halves(row: WorkloadInfo) -> bool:
     """Whether it asks for half GPUs, not whole ones."""
     return row.id[0] == "h"
 
 
 @st.composite
-def wanting(draw: st.DrawFn, at: int) -> Workload:
+def wanting(draw: st.DrawFn, at: int) -> WorkloadInfo:
     """One who waits, or has a pod on a device of its own and may want others."""
     half, pods = draw(st.booleans()), draw(st.integers(1, 3))
     fields: dict[str, Any] = {
@@ -231,7 +240,7 @@ def wanting(draw: st.DrawFn, at: int) -> Workload:
 )
 @settings(deadline=None)
 def test_after_all_coming_and_going_it_is_what_summing_up_by_hand_gives(
-    rows: tuple[Workload, ...], steps: list[set[int]], mode: ElasticPreemption
+    rows: tuple[WorkloadInfo, ...], steps: list[set[int]], mode: ElasticPreemption
 ) -> None:
     """At each step some of them come who are not there, or go. Only some are there at first."""
     teams = [team("top"), team("a", "top", reserved=4), team("b", "top", reserved=2)]
@@ -285,7 +294,7 @@ def test_entitlements_are_within_a_unit_of_exact_division(
     tree = Tree(
         team(f"t{i}", weight=weight, reserved=reserved) for i, (reserved, weight, _) in enumerate(rows)
     )
-    accounts = Accounts.of(tree, "main")
+    accounts = QuotaAccounts.of(tree, "main")
     requests = PodRequests()
     demand = KeptDemand(accounts)
     for i, (_, _, wants) in enumerate(rows):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import Eta, Node, Queueing, Status, Team, Topology, Workload
+from scheduling.engine import Eta, NodeInfo, OpenStatus, Queueing, TeamInfo, Topology, WorkloadInfo
 from scheduling.engine.reasons import eta
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, team, waiting
 
@@ -14,7 +14,9 @@ A = (team("a"),)
 EIGHT = [node("n0", 8)]
 
 
-def etas(nodes: list[Node], teams: tuple[Team, ...], *rows: Workload, **policy: Any) -> dict[str, Eta]:
+def etas(
+    nodes: list[NodeInfo], teams: tuple[TeamInfo, ...], *rows: WorkloadInfo, **policy: Any
+) -> dict[str, Eta]:
     """What everybody who waits is told."""
     topology = policy.pop("topology", ())
     found = plan(nodes, teams, rows, pool(topology=topology, **policy))
@@ -29,7 +31,7 @@ def minutes(found: dict[str, Eta]) -> dict[str, int | None]:
     }
 
 
-def busy(gpus: int = 6, limit: int | None = 60, first: int = 0, **fields: Any) -> Workload:
+def busy(gpus: int = 6, limit: int | None = 60, first: int = 0, **fields: Any) -> WorkloadInfo:
     """So many GPUs of the node n0, since half an hour."""
     on = ",".join(str(first + each) for each in range(gpus))
     if limit is not None:
@@ -205,7 +207,7 @@ def test_far_back_in_the_queue_nobody_is_told_a_time(monkeypatch: pytest.MonkeyP
 
 def test_who_is_stopping_is_as_good_as_gone() -> None:
     rows = [
-        placed("gone", "a", 4, on="n0:0,1,2,3", status=Status.STOPPING),
+        placed("gone", "a", 4, on="n0:0,1,2,3", status=OpenStatus.STOPPING),
         busy(4, 40, first=4),
         waiting("w", "a", 8, limit=10),
     ]

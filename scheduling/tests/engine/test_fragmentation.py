@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from scheduling.acceleration.node_arrays import NodeArrays
 from scheduling.acceleration.typical_arrays import TypicalArrays
-from scheduling.engine import GPU_MILLI, Node, Placement, Pool, Slicing, TypicalRequest
+from scheduling.engine import GPU_MILLI, NodeInfo, NodeOrder, PoolInfo, Slicing, TypicalRequest
 from scheduling.engine.model.quantities import memory_share
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, team, waiting
@@ -21,7 +21,7 @@ from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, te
 A = [team("a")]
 
 
-def often(*requests: TypicalRequest) -> Pool:
+def often(*requests: TypicalRequest) -> PoolInfo:
     """A pool with such requests."""
     return replace(pool(), recent=requests)
 
@@ -31,7 +31,7 @@ def asks(gpus: float, weight: float = 1.0, **fields: Any) -> TypicalRequest:
 
 
 def lost(
-    nodes: list[Node], gpu: list[list[int]], cpu: int, memory: int, *requests: TypicalRequest
+    nodes: list[NodeInfo], gpu: list[list[int]], cpu: int, memory: int, *requests: TypicalRequest
 ) -> list[float]:
     """F of the nodes, in milli-GPUs."""
     fleet = Nodes(often(*requests), nodes, ())
@@ -163,7 +163,7 @@ def test_numbers_beyond_all_bounds_are_as_good_as_unlimited(much: int) -> None:
     ]
     nodes = [node("n0", 4, cpu_milli=much, memory_mib=much), node("n1", 4)]
     rows = [waiting("w", "a", cpu_milli=1), waiting("v", "a", cpu_milli=abs(much), memory_mib=abs(much))]
-    for rules in (often(*recent, *unread), pool(placement=Placement.SPREAD)):
+    for rules in (often(*recent, *unread), pool(placement=NodeOrder.SPREAD)):
         found = plan(nodes, A, rows, rules)
         assert "w" in {start.workload for start in found.starts}
         assert 0 <= found.pools[0].fragmentation <= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduling.engine import Plan, Queueing, Status, Topology
+from scheduling.engine import OpenStatus, Plan, Queueing, Topology
 from scheduling.tests.engine.build import node, placed, plan, pool, preempted, team, waiting, waits
 
 A = [team("a")]
@@ -45,7 +45,7 @@ def test_a_running_gang_grows_with_the_lowest_missing_index() -> None:
 def test_nobody_is_preempted_for_them_and_nothing_grows_on_what_is_emptying() -> None:
     rows = [
         placed("low", "a", on="n0:1", priority=1),
-        placed("leaving", "a", on="n0:2", status=Status.STOPPING),
+        placed("leaving", "a", on="n0:2", status=OpenStatus.STOPPING),
         placed("gang", "a", on="n0:0", pods=3, min_pods=1, priority=90),
     ]
     found = plan([node("n0", 3)], A, rows)
@@ -53,8 +53,8 @@ def test_nobody_is_preempted_for_them_and_nothing_grows_on_what_is_emptying() ->
 
 
 def test_who_waits_for_victims_grows_when_he_is_let_go() -> None:
-    leaving = placed("leaving", "a", on="n0:0", status=Status.STOPPING)
-    gang = placed("gang", "a", on="n0:0", status=Status.QUEUED, pods=3, min_pods=1)
+    leaving = placed("leaving", "a", on="n0:0", status=OpenStatus.STOPPING)
+    gang = placed("gang", "a", on="n0:0", status=OpenStatus.QUEUED, pods=3, min_pods=1)
     waits = plan([node("n0", 3)], A, [leaving, gang])
     assert (pods(waits), [str(keep.reason and keep.reason.code) for keep in waits.keeps]) == (
         {},
@@ -66,19 +66,19 @@ def test_who_waits_for_victims_grows_when_he_is_let_go() -> None:
 def test_neither_does_he_grow_in_the_cycle_that_starts_him() -> None:
     """All together he fits on the node that is emptying; the GPU of the other one stays idle meanwhile."""
     nodes, near = [node("n0", 2), node("n1", 1)], Topology(preferred="node")
-    leaving = placed("leaving", "a", 2, on="n0:0,1", status=Status.STOPPING)
+    leaving = placed("leaving", "a", 2, on="n0:0,1", status=OpenStatus.STOPPING)
     gang = waiting("gang", "a", pods=3, min_pods=2, topology=near)
     found = plan(nodes, A, [leaving, gang])
     assert (pods(found), found.starts[0].waits_for_victims) == ({"gang": 2}, True)
-    queued = placed("gang", "a", on="n0:0 n0:1", status=Status.QUEUED, pods=3, min_pods=2, topology=near)
+    queued = placed("gang", "a", on="n0:0 n0:1", status=OpenStatus.QUEUED, pods=3, min_pods=2, topology=near)
     assert pods(plan(nodes, A, [queued])) == {"gang": 1}
 
 
 def test_who_runs_grows_although_somebody_waits_for_the_rest_of_his_device() -> None:
     rows = [
         placed("gang", "a", 0.5, on="n0:0", pods=2, min_pods=1),
-        placed("leaving", "a", 0.5, on="n0:0", status=Status.STOPPING),
-        placed("promised", "a", 0.5, on="n0:0", status=Status.QUEUED),
+        placed("leaving", "a", 0.5, on="n0:0", status=OpenStatus.STOPPING),
+        placed("promised", "a", 0.5, on="n0:0", status=OpenStatus.QUEUED),
     ]
     assert pods(plan([node("n0", 2)], A, rows)) == {"gang": 1}
 

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from scheduling.engine import Policy, Status, Team, schedule
+from scheduling.engine import OpenStatus, Policy, TeamInfo, schedule
 from scheduling.engine.preemption.lawful import Lawful
 from scheduling.engine.preemption.policy import NONE, PreemptionPolicy, WorkloadClaim
 from scheduling.engine.preemption.search import Search
 from scheduling.engine.preemption.victims import Tier, Unit
-from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.quota.tree import QuotaAccounts, Tree
 from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, started, team, waiting, waits
 from scheduling.tests.proof.fair import shared
 
@@ -50,7 +50,7 @@ def test_the_smaller_one_leaves_first_where_the_larger_one_comes_first_in_the_or
     """c (due 2) has 4 on n0: after the gang of three it is at 1, and may not lose one more; after the one it may lose
     the gang."""
     rows = [
-        placed("gang", "c", on="n0:0 n0:1 n0:2", status=Status.STARTING),
+        placed("gang", "c", on="n0:0 n0:1 n0:2", status=OpenStatus.STARTING),
         placed("one", "c", on="n0:3"),
         waiting("w", "b", 4),
     ]
@@ -61,7 +61,7 @@ def test_the_smaller_one_leaves_first_where_the_larger_one_comes_first_in_the_or
 def test_nobody_is_taken_beyond_that() -> None:
     """The same, but c is due 3: after either of them it has no more than that."""
     rows = [
-        placed("gang", "c", on="n0:0 n0:1 n0:2", status=Status.STARTING),
+        placed("gang", "c", on="n0:0 n0:1 n0:2", status=OpenStatus.STARTING),
         placed("one", "c", on="n0:3"),
         waiting("w", "b", 4),
     ]
@@ -72,8 +72,8 @@ def test_nobody_is_taken_beyond_that() -> None:
 
 def test_the_surplus_is_by_whichever_due_gives_more() -> None:
     """b asks 1 of 2 guaranteed; c holds 5, is guaranteed 2 and entitled to 4."""
-    tree = Tree([Team("b", "b", None), Team("c", "c", None)])
-    accounts = Accounts.of(tree, "main")
+    tree = Tree([TeamInfo("b", "b", None), TeamInfo("c", "c", None)])
+    accounts = QuotaAccounts.of(tree, "main")
     b, c = tree.leaf_of["b"], tree.leaf_of["c"]
     accounts.quotas.guarantee[b], accounts.quotas.guarantee[c] = 2000, 2000
     accounts.usage.used[c] = 5000
@@ -88,8 +88,8 @@ def test_the_surplus_is_by_whichever_due_gives_more() -> None:
 
 def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in_some_order() -> None:
     """c and d hold 5 each and are due 2; so far 3 may go of each before the last."""
-    tree = Tree([Team(name, name, None) for name in "bcd"])
-    accounts = Accounts.of(tree, "main")
+    tree = Tree([TeamInfo(name, name, None) for name in "bcd"])
+    accounts = QuotaAccounts.of(tree, "main")
     b, c, d = (tree.leaf_of[name] for name in "bcd")
     for branch, guarantee, used in ((b, 2000, 0), (c, 2000, 5000), (d, 2000, 5000)):
         accounts.quotas.guarantee[branch], accounts.usage.used[branch] = guarantee, used

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.acceleration.kept_ledger import KeptLedger
-from scheduling.engine import Device, Node, Status
+from scheduling.engine import DeviceInfo, NodeInfo, OpenStatus
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
 
@@ -13,13 +13,13 @@ A = [team("a")]
 
 
 def test_who_fits_on_what_is_free_is_not_promised_what_is_emptying() -> None:
-    leaving = placed("leaving", "a", on="n0:0", status=Status.STOPPING)
+    leaving = placed("leaving", "a", on="n0:0", status=OpenStatus.STOPPING)
     found = plan([node("n0", 1), node("n1", 2)], A, [leaving, waiting("w", "a")])
     assert (nodes_of(found, "w"), found.starts[0].waits_for_victims) == (["n1"], False)
 
 
 def test_else_that_is_used_too_once() -> None:
-    leaving = placed("leaving", "a", on="n0:0", status=Status.STOPPING)
+    leaving = placed("leaving", "a", on="n0:0", status=OpenStatus.STOPPING)
     found = plan([node("n0", 1)], A, [leaving, waiting("w", "a", submitted=99), waiting("x", "a")])
     assert started(found) == {"w"}
     assert found.starts[0].reason is not None
@@ -29,9 +29,9 @@ def test_else_that_is_used_too_once() -> None:
 
 def test_a_queued_one_on_devices_that_are_emptying_says_so() -> None:
     rows = [
-        placed("leaving", "a", on="n0:0", status=Status.STOPPING),
-        placed("coming", "a", on="n0:0", status=Status.QUEUED),
-        placed("ready", "a", on="n0:1", status=Status.QUEUED),
+        placed("leaving", "a", on="n0:0", status=OpenStatus.STOPPING),
+        placed("coming", "a", on="n0:0", status=OpenStatus.QUEUED),
+        placed("ready", "a", on="n0:1", status=OpenStatus.QUEUED),
     ]
     keeps = {keep.workload: keep.reason for keep in plan([node("n0", 2)], A, rows).keeps}
     assert keeps["coming"] is not None
@@ -40,7 +40,7 @@ def test_a_queued_one_on_devices_that_are_emptying_says_so() -> None:
 
 
 def test_a_stopping_attempt_counts_against_devices_but_not_against_its_team() -> None:
-    leaving = placed("leaving", "a", 2, on="n0:0,1", status=Status.STOPPING)
+    leaving = placed("leaving", "a", 2, on="n0:0,1", status=OpenStatus.STOPPING)
     found = plan([node("n0", 3)], [team("a", maximum=1)], [leaving, waiting("w", "a")])
     assert started(found) == {"w"}
     figures = found.pools[0]
@@ -64,9 +64,9 @@ def test_pods_on_a_vanished_node_count_but_hold_no_device() -> None:
 def test_cpu_that_others_still_hold_keeps_nobody_waiting_who_asks_for_none() -> None:
     """n0 has 8 CPUs: 2 are emptying, 6 in use, and 2 promised already."""
     rows = [
-        placed("leaving", "a", on="n0:0", status=Status.STOPPING, cpu_milli=2000),
+        placed("leaving", "a", on="n0:0", status=OpenStatus.STOPPING, cpu_milli=2000),
         placed("busy", "a", on="n0:1", cpu_milli=6000),
-        placed("coming", "a", on="n0:2", status=Status.QUEUED, cpu_milli=2000),
+        placed("coming", "a", on="n0:2", status=OpenStatus.QUEUED, cpu_milli=2000),
         waiting("w", "a"),
     ]
     found = plan([node("n0", 4, cpu_milli=8000)], A, rows)
@@ -76,16 +76,16 @@ def test_cpu_that_others_still_hold_keeps_nobody_waiting_who_asks_for_none() -> 
 
 def test_who_asks_for_such_cpu_waits_for_it() -> None:
     rows = [
-        placed("leaving", "a", on="n0:0", status=Status.STOPPING, cpu_milli=4000),
+        placed("leaving", "a", on="n0:0", status=OpenStatus.STOPPING, cpu_milli=4000),
         waiting("w", "a", cpu_milli=6000),
     ]
     found = plan([node("n0", 4, cpu_milli=8000)], A, rows)
     assert [(start.workload, start.waits_for_victims) for start in found.starts] == [("w", True)]
 
 
-def numbered(name: str, *indexes: int) -> Node:
+def numbered(name: str, *indexes: int) -> NodeInfo:
     """A node whose devices have these indexes, in this order."""
-    return replace(node(name), devices=tuple(Device(index, "H100", 81920) for index in indexes))
+    return replace(node(name), devices=tuple(DeviceInfo(index, "H100", 81920) for index in indexes))
 
 
 #: As many devices each; some have the same indexes, or those in another order.

@@ -11,7 +11,7 @@ import pytest
 
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.infeasible_searches import InfeasibleSearches
-from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, Status, schedule
+from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, OpenStatus, schedule
 from scheduling.engine.preemption.policy import WorkloadClaim
 from scheduling.engine.preemption.search import Search
 from scheduling.engine.preemption.victims import Tier, Unit
@@ -99,7 +99,7 @@ def schedule_crowds() -> None:
     """Work out plans for worlds where six of each sort wait."""
     for seed in range(300):
         world = shared(Random(seed))
-        pending = [row for row in world.workloads if row.status is Status.PENDING]
+        pending = [row for row in world.workloads if row.status is OpenStatus.PENDING]
         more = [replace(row, id=f"{row.id}-{number}") for row in pending for number in range(5)]
         schedule(replace(world, workloads=(*world.workloads, *more)), NOW)
 

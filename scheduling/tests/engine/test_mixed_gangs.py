@@ -8,24 +8,24 @@ from typing import Any
 import pytest
 
 from scheduling.checker import check
-from scheduling.engine import Node, Plan, Slicing, Topology, Workload, schedule
+from scheduling.engine import NodeInfo, Plan, Slicing, Topology, WorkloadInfo, schedule
 from scheduling.tests.engine.build import NOW, node, nodes_of, placed, snapshot, started, team, waiting, waits
 
 BOTH = ("H100", "mig")
 
 
-def cut(name: str, slices: int, **fields: Any) -> Node:
+def cut(name: str, slices: int, **fields: Any) -> NodeInfo:
     """A node of so many MIG slices."""
     return node(name, slices, slices=Slicing.MIG, gpu_type="mig", share=286, gpu_memory_mib=20480, **fields)
 
 
-def both_on_one(name: str, gpus: int, slices: int) -> Node:
+def both_on_one(name: str, gpus: int, slices: int) -> NodeInfo:
     """A node with so many GPUs and so many slices."""
     devices = [*node(name, gpus).devices, *cut(name, gpus + slices).devices[gpus:]]
     return replace(node(name, 0), devices=tuple(devices))
 
 
-def lawful(nodes: list[Node], *rows: Workload) -> Plan:
+def lawful(nodes: list[NodeInfo], *rows: WorkloadInfo) -> Plan:
     """The plan, which the checker finds nothing in."""
     world = snapshot(nodes, [team("a", reserved=8)], rows)
     found = schedule(world, NOW)

@@ -10,21 +10,21 @@ import pytest
 from scheduling.checker import check
 from scheduling.checker.violation import BrokenRule
 from scheduling.engine import (
-    Dependency,
-    Device,
+    DependencyState,
+    DeviceInfo,
+    GpuShare,
     Memory,
-    Node,
+    NodeInfo,
     ReasonCode,
     ReasonKind,
     Request,
-    Share,
     Sharing,
     Slicing,
     Snapshot,
     Taint,
-    Team,
+    TeamInfo,
     Topology,
-    Workload,
+    WorkloadInfo,
     schedule,
 )
 from scheduling.tests.engine.build import (
@@ -51,7 +51,7 @@ def everything_in_the_way() -> Snapshot:
         pods=9,
         priority=100,
         held=True,
-        dependency=Dependency.WAITING,
+        dependency=DependencyState.WAITING,
         backing_off_until=NOW + 1,
         gpu_types=("B200",),
         node_selector=(("zone", "moon"),),
@@ -75,14 +75,14 @@ def changed(world: Snapshot, **fields: object) -> Snapshot:
     return replace(world, workloads=tuple(_with(row, fields) for row in world.workloads))
 
 
-def _with(row: Workload, fields: dict[str, object]) -> Workload:
+def _with(row: WorkloadInfo, fields: dict[str, object]) -> WorkloadInfo:
     return replace(row, **fields) if row.id == "w" else row  # type: ignore[arg-type]  # whichever they are
 
 
 def team_a(world: Snapshot, **fields: object) -> Snapshot:
     """The same, but team a has other limits."""
     first, *rest = world.teams
-    other: Team = replace(first, **fields)  # type: ignore[arg-type]  # whichever they are
+    other: TeamInfo = replace(first, **fields)  # type: ignore[arg-type]  # whichever they are
     return replace(world, teams=(other, *rest))
 
 
@@ -91,15 +91,15 @@ def test_the_first_code_that_matches_wins() -> None:
     codes = [told(world)]
     steps: list[dict[str, object]] = [
         {"held": False},
-        {"dependency": Dependency.FAILED},
-        {"dependency": Dependency.NONE},
+        {"dependency": DependencyState.FAILED},
+        {"dependency": DependencyState.NONE},
         {"backing_off_until": None},
         {"gpu_types": ()},
         {"node_selector": ()},
-        {"request": Share(8000)},
+        {"request": GpuShare(8000)},
         {"pods": 2, "min_pods": 2},
         {"topology": Topology()},
-        {"request": Share(1000)},
+        {"request": GpuShare(1000)},
         {},
     ]
     for fields in steps:
@@ -122,15 +122,19 @@ def test_the_first_code_that_matches_wins() -> None:
 
 
 def test_after_what_can_never_be_come_limits_then_places() -> None:
-    world = changed(everything_in_the_way(), held=False, dependency=Dependency.NONE, backing_off_until=None)
+    world = changed(
+        everything_in_the_way(), held=False, dependency=DependencyState.NONE, backing_off_until=None
+    )
     world = replace(world, pools=(pool(),))
-    world = changed(world, gpu_types=(), node_selector=(), topology=Topology(), request=Share(2000), pods=1)
+    world = changed(
+        world, gpu_types=(), node_selector=(), topology=Topology(), request=GpuShare(2000), pods=1
+    )
     reserved = changed(world, min_pods=1)
-    elastic = changed(reserved, priority=50, request=Share(5000))
+    elastic = changed(reserved, priority=50, request=GpuShare(5000))
     bursting = team_a(elastic, burst_limit_percent=None)
-    small = changed(bursting, request=Share(4000))
+    small = changed(bursting, request=GpuShare(4000))
     unlimited = team_a(small, maximum_milli=None)
-    full = changed(unlimited, request=Share(8000))
+    full = changed(unlimited, request=GpuShare(8000))
     assert [told(each) for each in (reserved, elastic, bursting, small, full)] == [
         "waiting-for-reservation",
         "bursting-disabled",
@@ -167,7 +171,7 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
     assert plan(nodes, [team("a")], [w]).waits[0].reason.next_step == (
         "Ask for GPUs, or for a part of one, instead of GPU memory."
     )
-    assert started(plan(nodes, [team("a")], [replace(w, request=Share(500))])) == {"w"}
+    assert started(plan(nodes, [team("a")], [replace(w, request=GpuShare(500))])) == {"w"}
 
 
 @pytest.mark.parametrize(
@@ -181,13 +185,13 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
         ),
         (
             [node("n0", 1, foreign=1), node("n1", 0)],
-            Share(500),
+            GpuShare(500),
             0,
             ("0.5 GPUs, but all GPUs it may use are used without Chamber.", 500, 0),
         ),
         (
             [node("n0", 4, foreign=2), node("n1", 1)],
-            Share(3000),
+            GpuShare(3000),
             0,
             (
                 "3 GPUs, but the largest node it may use has 2, besides those used without Chamber.",
@@ -197,11 +201,11 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
         ),
         (
             [node("n0", 2), node("n1", 1, foreign=1)],
-            Share(3000),
+            GpuShare(3000),
             0,
             ("3 GPUs, but the largest node it may use has 2.", 3000, 2000),
         ),
-        ([node("n0", 0)], Share(1000), 0, ("1 GPU, but the nodes it may use have no GPUs.", 1000, 0)),
+        ([node("n0", 0)], GpuShare(1000), 0, ("1 GPU, but the nodes it may use have no GPUs.", 1000, 0)),
         (
             [node("n0", 0)],
             Memory(1000),
@@ -232,20 +236,20 @@ def test_where_no_memory_is_known_asking_for_gpus_helps() -> None:
         ),
         (
             [node("n0", 4, cpu_milli=500)],
-            Share(1000),
+            GpuShare(1000),
             1000,
             ("1 CPU, but the largest node with GPUs for it has 0.5.", 1000, None),
         ),
         (
             [node("n0", 4, cpu_milli=500), node("n1", 0, cpu_milli=8000)],
-            Share(1000),
+            GpuShare(1000),
             1000,
             ("1 CPU, but the largest node with GPUs for it has 0.5.", 1000, None),
         ),
     ],
 )
 def test_what_is_told_of_too_large_a_pod_is_what_there_is_too_little_of(
-    nodes: list[Node], wanted: Request, cpu_milli: int, told: tuple[str, int | None, int | None]
+    nodes: list[NodeInfo], wanted: Request, cpu_milli: int, told: tuple[str, int | None, int | None]
 ) -> None:
     """Numbers of GPUs stand only where it is them, or their memory, that are too few."""
     w = waiting("w", "a", request=wanted, cpu_milli=cpu_milli)
@@ -393,7 +397,7 @@ BESIDE_OTHERS = [
     node("x1", 1, gpu_type="A100"),
 ]
 """All parts of the only H100 are for others as long as they run: with that node back it waits for them."""
-HALF: dict[str, Any] = {"request": Share(500), "gpu_types": ("H100",)}
+HALF: dict[str, Any] = {"request": GpuShare(500), "gpu_types": ("H100",)}
 
 
 @pytest.mark.parametrize(
@@ -421,7 +425,7 @@ HALF: dict[str, Any] = {"request": Share(500), "gpu_types": ("H100",)}
     ],
 )
 def test_only_nodes_with_which_it_would_start_are_named_with_all_that_keeps_them_out(
-    nodes: list[Node], wanted: dict[str, Any], which: str
+    nodes: list[NodeInfo], wanted: dict[str, Any], which: str
 ) -> None:
     world = snapshot(nodes, [team("a")], [waiting("w", "a", **wanted)], pool(topology=("rack",)))
     found = schedule(world, NOW)
@@ -526,7 +530,7 @@ def test_what_no_pool_takes_is_not_sent_to_another_one(
 ) -> None:
     nodes, w = [node("n0", pool="pa"), node("n1", pool="pb")], waiting("w", "a", **wanted)
 
-    def told(row: Workload) -> tuple[str, str]:
+    def told(row: WorkloadInfo) -> tuple[str, str]:
         world = snapshot(nodes, [team("a")], [row], pool("pa"), pool("pb"))
         found = schedule(world, NOW)
         assert [*check(world, found, NOW)] == []
@@ -646,9 +650,12 @@ WHOLE_STEP = (
 )
 
 
-def cut_and_whole(name: str) -> Node:
+def cut_and_whole(name: str) -> NodeInfo:
     """A node with an H100 and a slice of another, which shares none."""
-    devices = (Device(0, "H100", 81920), Device(1, "mig", 10240, slicing=Slicing.MIG, share_milli=143))
+    devices = (
+        DeviceInfo(0, "H100", 81920),
+        DeviceInfo(1, "mig", 10240, slicing=Slicing.MIG, share_milli=143),
+    )
     return replace(node(name, 0, sharing=False), devices=devices)
 
 
@@ -693,7 +700,7 @@ def cut_and_whole(name: str) -> Node:
     ],
 )
 def test_a_part_of_a_gpu_is_not_said_to_find_no_gpus_where_whole_ones_are_given_out(
-    nodes: list[Node], sharing: str, sentence: str, step: str, wanted: dict[str, Any]
+    nodes: list[NodeInfo], sharing: str, sentence: str, step: str, wanted: dict[str, Any]
 ) -> None:
     pools = pool(sharing=Sharing(sharing))
     found = plan(nodes, [team("a")], [waiting("w", "a", **wanted)], pools).waits[0].reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduling.acceleration.heap_queue import HeapQueue, LevelHeaps
-from scheduling.engine import ElasticPreemption, Fairness, Plan, Team, Workload
+from scheduling.engine import ElasticPreemption, Fairness, Plan, TeamInfo, WorkloadInfo
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.tree import Tree
@@ -19,7 +19,7 @@ def order(found: Plan) -> list[str]:
     return [wait.workload for wait in sorted(found.waits, key=lambda wait: wait.position or 0)]
 
 
-def queue(teams: list[Team], rows: list[Workload], **policy: Any) -> list[str]:
+def queue(teams: list[TeamInfo], rows: list[WorkloadInfo], **policy: Any) -> list[str]:
     return order(plan([node("n0", 2)], [OTHER, *teams], [*FULL, *rows], pool(**policy)))
 
 

@@ -15,19 +15,33 @@ from scheduling.acceleration.indexed_free import IndexedFree
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.node_index import might_hold
 from scheduling.acceleration.node_scores import NOWHERE
-from scheduling.engine import Device, Memory, Node, Placement, Pool, Request, Share, Slicing, TypicalRequest
+from scheduling.engine import (
+    DeviceInfo,
+    GpuShare,
+    Memory,
+    NodeInfo,
+    NodeOrder,
+    PoolInfo,
+    Request,
+    Slicing,
+    TypicalRequest,
+)
 from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.tests.engine.build import node, pool, waiting
 
 CUT = (
-    Device(0, "mig", 10240, slicing=Slicing.MIG, share_milli=143),
-    Device(1, "mig-3g", 40960, slicing=Slicing.MIG, share_milli=429),
-    Device(2, "shared", 40960, slicing=Slicing.REPLICAS, share_milli=500),
-    Device(3, "H100", 81920),
+    DeviceInfo(0, "mig", 10240, slicing=Slicing.MIG, share_milli=143),
+    DeviceInfo(1, "mig-3g", 40960, slicing=Slicing.MIG, share_milli=429),
+    DeviceInfo(2, "shared", 40960, slicing=Slicing.REPLICAS, share_milli=500),
+    DeviceInfo(3, "H100", 81920),
 )
-MIXED = (Device(0, "H100", 81920), Device(1, "A100", 40960), Device(2, "A100", 40960, foreign=True))
+MIXED = (
+    DeviceInfo(0, "H100", 81920),
+    DeviceInfo(1, "A100", 40960),
+    DeviceInfo(2, "A100", 40960, foreign=True),
+)
 NODES = [
     *(node(f"n{at}", 4, cpu_milli=16000, memory_mib=640) for at in range(4)),
     replace(node("mixed"), devices=MIXED),
@@ -44,7 +58,14 @@ NODES = [
     ),
 ]
 RECENT = (TypicalRequest(500, 2.0, 4000), TypicalRequest(4000, 1.0), TypicalRequest(1000, 3.0, 2000, 64))
-REQUESTS: list[Request] = [Share(250), Share(810), Share(1000), Share(2000), Memory(30000), Share(0)]
+REQUESTS: list[Request] = [
+    GpuShare(250),
+    GpuShare(810),
+    GpuShare(1000),
+    GpuShare(2000),
+    Memory(30000),
+    GpuShare(0),
+]
 
 
 @cache
@@ -54,11 +75,11 @@ def pod_request(request: Request, cpu: int = 0, types: tuple[str, ...] = ()) -> 
     )
 
 
-def made(policy: Pool, nodes: list[Node] = NODES) -> KeptLedger:
+def made(policy: PoolInfo, nodes: list[NodeInfo] = NODES) -> KeptLedger:
     return KeptLedger(Nodes(policy, nodes, ()), ())
 
 
-policies = st.sampled_from([replace(pool(), recent=RECENT), pool(), pool(placement=Placement.SPREAD)])
+policies = st.sampled_from([replace(pool(), recent=RECENT), pool(), pool(placement=NodeOrder.SPREAD)])
 pod_requests = st.builds(
     pod_request,
     st.sampled_from(REQUESTS),
@@ -70,7 +91,7 @@ pod_requests = st.builds(
 @given(policies, st.lists(pod_requests, min_size=1, max_size=14), st.integers())
 @settings(deadline=None)
 def test_it_follows_every_change_and_is_the_one_made_anew(
-    policy: Pool, wanted: list[PodRequest], seed: int
+    policy: PoolInfo, wanted: list[PodRequest], seed: int
 ) -> None:
     ledger, chance = made(policy), random.Random(seed)
     held = []
@@ -94,9 +115,9 @@ def test_it_follows_every_change_and_is_the_one_made_anew(
 @given(policies, st.lists(pod_requests, max_size=9), st.lists(pod_requests, max_size=5))
 @settings(deadline=None)
 def test_a_copy_is_a_space_of_its_own(
-    policy: Pool, before: list[PodRequest], after: list[PodRequest]
+    policy: PoolInfo, before: list[PodRequest], after: list[PodRequest]
 ) -> None:
-    ledger, looked = made(policy), pod_request(Share(500), 3000)
+    ledger, looked = made(policy), pod_request(GpuShare(500), 3000)
     for each in before:
         ledger.place(each, (0,))
         ledger.now.scores(looked)
@@ -112,9 +133,9 @@ def test_a_copy_is_a_space_of_its_own(
         assert index.fragmentation() == anew.fragmentation()
 
 
-def crowded(policy: Pool, chance: random.Random) -> IndexedFree:
+def crowded(policy: PoolInfo, chance: random.Random) -> IndexedFree:
     """Many nodes of three kinds, on each of which something else is left."""
-    small = tuple(Device(at, "A100", 40960) for at in range(4))
+    small = tuple(DeviceInfo(at, "A100", 40960) for at in range(4))
     kinds = [node("n", 4), replace(node("n"), devices=small), replace(node("n"), devices=MIXED)]
     nodes = [replace(chance.choice(kinds), id=f"n{at:03}", name=f"n{at:03}") for at in range(150)]
     free = [
@@ -131,7 +152,7 @@ def crowded(policy: Pool, chance: random.Random) -> IndexedFree:
 @given(policies, pod_requests, st.integers())
 @settings(deadline=None)
 def test_one_by_one_nodes_have_the_keys_that_they_have_in_arrays(
-    policy: Pool, looked: PodRequest, seed: int
+    policy: PoolInfo, looked: PodRequest, seed: int
 ) -> None:
     chance = random.Random(seed)
     index = crowded(policy, chance)
@@ -160,15 +181,15 @@ def test_shapes_of_the_past_are_forgotten() -> None:
     ledger = made(
         replace(pool(), recent=RECENT), [node("n0", 4, cpu_milli=64000), node("n1", 4, cpu_milli=64000)]
     )
-    index, looked = ledger.now, pod_request(Share(800))
+    index, looked = ledger.now, pod_request(GpuShare(800))
     for milli in range(10, 600, 10):
-        placed = ledger.place(pod_request(Share(milli)), (0,))
+        placed = ledger.place(pod_request(GpuShare(milli)), (0,))
         assert placed is not None
         fresh = IndexedFree(ledger.nodes, [node_free.copy() for node_free in index.free])
         assert np.array_equal(index.scores(looked).pods, fresh.scores(looked).pods)
         assert np.array_equal(index.scores(looked).keys, fresh.scores(looked).keys)
         assert len(index.grid.shapes) <= 13
-        ledger.undo(pod_request(Share(milli)), placed)
+        ledger.undo(pod_request(GpuShare(milli)), placed)
     grid = index.grid.refresh()
     assert grid.alike[0] == grid.alike[1]
 
@@ -189,7 +210,7 @@ def test_it_counts_the_pods_that_a_room_holds(wanted: list[PodRequest], looked: 
 
 
 def test_when_the_pool_is_another_one_all_is_worked_out_anew() -> None:
-    ledger, looked = made(pool()), pod_request(Share(500))
+    ledger, looked = made(pool()), pod_request(GpuShare(500))
     without = ledger.now.scores(looked).keys.copy()
     ledger.nodes.pool = replace(pool(), recent=RECENT)
     fresh = made(ledger.nodes.pool).now
@@ -208,8 +229,8 @@ def test_of_too_many_asks_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatc
 
 def test_a_pod_without_gpus_takes_cpu_only() -> None:
     ledger = made(pool(), [node("n0", 1, cpu_milli=4000)])
-    placed = ledger.place(pod_request(Share(0), 3000), (0,))
+    placed = ledger.place(pod_request(GpuShare(0), 3000), (0,))
     assert placed is not None
     assert (placed[0].node, placed[0].devices) == ("n0", ())
-    assert ledger.place(pod_request(Share(0), 3000), (0,)) is None
-    assert ledger.place(pod_request(Share(1000)), (0,)) is not None
+    assert ledger.place(pod_request(GpuShare(0), 3000), (0,)) is None
+    assert ledger.place(pod_request(GpuShare(1000)), (0,)) is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduling.acceleration.skipped_leaves import Leaves, SkippedLeaves
-from scheduling.engine import Fairness, Plan, Queueing, Snapshot, Workload, schedule
+from scheduling.engine import Fairness, Plan, Queueing, Snapshot, WorkloadInfo, schedule
 from scheduling.engine.queue.candidate import Blocked
 from scheduling.tests.engine.build import NOW, node, placed, pool, preempted, started, team, waiting
 
@@ -45,7 +45,7 @@ def _on(at: int, gpus: int) -> str:
     return f"n{at}:" + ",".join(map(str, range(gpus)))
 
 
-def _pending(chance: Random, at: int) -> Workload:
+def _pending(chance: Random, at: int) -> WorkloadInfo:
     name = chance.choice((*names(TOPS), *TOPS))
     priority = chance.choice((50, 90, 100, 100, 110, 120))
     gpus = chance.choice((1, 1, 2, 2, 3, 4))

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.engine import (
-    Device,
+    DeviceInfo,
     DeviceShare,
     Memory,
-    Node,
-    Placement,
+    NodeInfo,
+    NodeOrder,
     Sharing,
     Taint,
     Toleration,
@@ -28,7 +28,7 @@ from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, started, team, waiting, waits
 
 A = [team("a")]
-SPREAD = pool(placement=Placement.SPREAD)
+SPREAD = pool(placement=NodeOrder.SPREAD)
 
 
 def test_whole_gpus_are_of_one_node() -> None:
@@ -84,7 +84,7 @@ def test_memory_is_a_share_of_the_device_it_lands_on() -> None:
 
 def test_memory_on_mixed_devices_takes_the_device_it_fills_most_and_the_share_of_that_one() -> None:
     """20 GiB are a quarter of an H100 and half of an A100; 60 GiB fit on an H100 only."""
-    devices = (Device(0, "H100", 81920), Device(1, "A100", 40960))
+    devices = (DeviceInfo(0, "H100", 81920), DeviceInfo(1, "A100", 40960))
     mixed = replace(node("n0", 2), devices=devices)
     rows = [
         waiting("small", "a", request=Memory(20480), submitted=9),
@@ -208,7 +208,7 @@ def looked_for(ledger: KeptLedger, request: PodRequest, pods: int, level: tuple[
 
 
 @st.composite
-def racks(draw: st.DrawFn) -> list[tuple[Node, int]]:
+def racks(draw: st.DrawFn) -> list[tuple[NodeInfo, int]]:
     """Up to six nodes of up to three GPUs, most of them in a rack, and how many are in use there."""
     found = []
     for index in range(draw(st.integers(2, 6))):
@@ -221,7 +221,7 @@ def racks(draw: st.DrawFn) -> list[tuple[Node, int]]:
 @given(racks(), st.sampled_from(["rack", "node"]), st.sampled_from([0.5, 1, 2]))
 @settings(deadline=None)
 def test_the_domains_that_hold_so_many_pods_are_those_found_by_looking_at_each(
-    nodes: list[tuple[Node, int]], required: str, gpus: float
+    nodes: list[tuple[NodeInfo, int]], required: str, gpus: float
 ) -> None:
     request = PodRequest.of(waiting("w", "a", gpus, pods=2, topology=Topology(required=required)))
     fleet = Nodes(pool(topology=["rack"]), [each for each, _ in nodes], (), topological=True)

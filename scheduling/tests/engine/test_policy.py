@@ -7,7 +7,7 @@ from random import Random
 from scheduling.engine import ElasticPreemption, Policy
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.preemption.policy import ANY_DUE, BY_GUARANTEE, NONE, PreemptionPolicy, WorkloadClaim
-from scheduling.engine.quota.tree import Accounts, Tree
+from scheduling.engine.quota.tree import QuotaAccounts, Tree
 from scheduling.tests.engine.build import team
 
 FAIR = Policy(elastic_preemption=ElasticPreemption.FAIR_SHARE)
@@ -20,7 +20,7 @@ def preemption_policy(
     used: dict[int, int], entitled: dict[int, int], guarantee: dict[int, int]
 ) -> PreemptionPolicy:
     """The policy over these figures, 0 elsewhere; the next cycle entitles to as much."""
-    accounts = Accounts.of(TREE, "main")
+    accounts = QuotaAccounts.of(TREE, "main")
     for branch in range(len(TREE)):
         accounts.usage.used[branch] = used.get(branch, 0)
         accounts.quotas.guarantee[branch] = guarantee.get(branch, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from scheduling.engine import ElasticPreemption, Plan, Status, Topology, Workload, labels_of
+from scheduling.engine import ElasticPreemption, OpenStatus, Plan, Topology, WorkloadInfo, labels_of
 from scheduling.tests.engine.build import (
     MINUTE,
     NOW,
@@ -26,7 +26,7 @@ NEVER: dict[str, Any] = {"elastic_preemption": ElasticPreemption.NEVER}
 SSD, HDD = labels_of({"disk": "ssd"}), labels_of({"disk": "hdd"})
 
 
-def ones(team: str, *devices: int, prefix: str = "", **fields: Any) -> list[Workload]:
+def ones(team: str, *devices: int, prefix: str = "", **fields: Any) -> list[WorkloadInfo]:
     """One-GPU workloads of a team on devices of n0."""
     return [placed(f"{prefix or team}{device}", team, on=f"n0:{device}", **fields) for device in devices]
 
@@ -126,8 +126,8 @@ def test_who_runs_too_short_or_was_preempted_too_often_is_spared_by_elastic_work
 def test_victims_go_by_status_then_priority_then_least_work_lost() -> None:
     rows = [
         placed("running", "a", on="n0:0", priority=1),
-        placed("starting", "a", on="n0:1", priority=2, status=Status.STARTING),
-        placed("queued", "a", on="n0:2", priority=3, status=Status.QUEUED),
+        placed("starting", "a", on="n0:1", priority=2, status=OpenStatus.STARTING),
+        placed("queued", "a", on="n0:2", priority=3, status=OpenStatus.QUEUED),
         placed("older", "a", on="n0:3", priority=5, started=90),
         placed("younger", "a", on="n0:4", priority=5, started=80),
     ]
@@ -158,7 +158,7 @@ def test_the_team_most_above_its_share_yields_first() -> None:
 
 def test_pods_above_a_minimum_go_before_any_whole_workload() -> None:
     gang = placed("gang", "a", on="n0:0 n0:1 n0:2", min_pods=1, priority=90)
-    rows = [gang, placed("cheap", "a", on="n0:3", priority=1, status=Status.QUEUED)]
+    rows = [gang, placed("cheap", "a", on="n0:3", priority=1, status=OpenStatus.QUEUED)]
     found = plan(
         [node("n0", 4)], [team("a"), team("b", reserved=2)], [*rows, waiting("w", "b", 2, priority=100)]
     )
@@ -249,7 +249,7 @@ def test_a_preemption_that_could_be_turned_round_at_once_does_not_happen() -> No
 
 
 def test_a_queued_victim_is_gone_at_once() -> None:
-    rows = [placed("queued", "a", on="n0:0", status=Status.QUEUED), waiting("w", "b", priority=100)]
+    rows = [placed("queued", "a", on="n0:0", status=OpenStatus.QUEUED), waiting("w", "b", priority=100)]
     found = plan([node("n0", 1)], [team("a"), team("b", reserved=1)], rows)
     assert (preempted(found), found.starts[0].waits_for_victims) == ({"queued"}, False)
 

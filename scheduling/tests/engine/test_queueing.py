@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.kept_ledger import KeptLedger
-from scheduling.engine import ElasticPreemption, Plan, Queueing, Status, Workload
+from scheduling.engine import ElasticPreemption, OpenStatus, Plan, Queueing, WorkloadInfo
 from scheduling.engine.backfill.start_reservation import reserve_start
 from scheduling.engine.placement.free import pods_in
 from scheduling.engine.placement.nodes import Nodes
@@ -20,13 +20,13 @@ A = [team("a")]
 EIGHT = [node("n0", 8)]
 
 
-def running(limit: int | None = 60) -> Workload:
+def running(limit: int | None = 60) -> WorkloadInfo:
     """Six GPUs until half an hour from now."""
     fields: dict[str, Any] = {} if limit is None else {"limit": limit}
     return placed("busy", "a", 6, on="n0:0,1,2,3,4,5", started=30, **fields)
 
 
-def decided(*rows: Workload, queueing: Queueing = Queueing.BACKFILL, **policy: Any) -> Plan:
+def decided(*rows: WorkloadInfo, queueing: Queueing = Queueing.BACKFILL, **policy: Any) -> Plan:
     return plan(EIGHT, A, rows, pool(queueing=queueing, **policy))
 
 
@@ -149,7 +149,7 @@ def test_nodes_reserved_for_reserved_work_are_reckoned_without_the_elastic_on_th
 
 
 def held_after(
-    ledger: KeptLedger, request: PodRequest, over: list[Workload]
+    ledger: KeptLedger, request: PodRequest, over: list[WorkloadInfo]
 ) -> dict[tuple[str, ...], dict[int, int]]:
     """By domain how many pods each node holds when these are over, found by looking at all of them."""
     free = [node_free.copy() for node_free in ledger.later.free]
@@ -197,7 +197,7 @@ def test_a_head_that_starts_in_another_pool_keeps_no_start_reservation() -> None
     nodes = [node("n0", 4, pool="spare"), node("n1", 4)]
     rows = [
         placed("old", "a", on="n1:0 n1:1 n1:2"),
-        placed("rest", "a", 0.5, on="n1:3 n1:3", min_pods=1, status=Status.QUEUED, preemptions_24h=1),
+        placed("rest", "a", 0.5, on="n1:3 n1:3", min_pods=1, status=OpenStatus.QUEUED, preemptions_24h=1),
         placed("x", "c", 0.5, on="n0:2 n0:2 n0:3", min_pods=2, pool="spare"),
         waiting("first", "b", 2, limit=10),
         waiting("w", "d", pods=2),

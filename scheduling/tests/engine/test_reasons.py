@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.names import DomainNames
 from scheduling.checker import BrokenRule, check
 from scheduling.engine import (
     HOUR_MS,
-    Dependency,
+    DependencyState,
     Memory,
-    Node,
+    NodeInfo,
+    OpenStatus,
     Queueing,
     Reason,
     ReasonCode,
     ReasonKind,
     Slicing,
     Snapshot,
-    Status,
     Taint,
-    Team,
+    TeamInfo,
     Toleration,
     Topology,
-    Workload,
+    WorkloadInfo,
     schedule,
 )
 from scheduling.engine.reasons.sentences import DRAIN_ANNOTATIONS, kind_of
@@ -46,7 +46,7 @@ from scheduling.tests.engine.build import (
 A = (team("a"),)
 
 
-def why(nodes: list[Node], teams: tuple[Team, ...], *rows: Workload, **policy: Any) -> Reason:
+def why(nodes: list[NodeInfo], teams: tuple[TeamInfo, ...], *rows: WorkloadInfo, **policy: Any) -> Reason:
     """The reason of the workload called w."""
     topology = policy.pop("topology", ())
     found = plan(nodes, teams, rows, pool(topology=topology, **policy))
@@ -60,9 +60,9 @@ def numbers(reason: Reason) -> tuple[int | None, int | None, int | None]:
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"held": True, "dependency": Dependency.FAILED}, "held"),
-        ({"dependency": Dependency.WAITING, "backing_off_until": NOW + 1}, "waiting-for-dependency"),
-        ({"dependency": Dependency.FAILED}, "dependency-failed"),
+        ({"held": True, "dependency": DependencyState.FAILED}, "held"),
+        ({"dependency": DependencyState.WAITING, "backing_off_until": NOW + 1}, "waiting-for-dependency"),
+        ({"dependency": DependencyState.FAILED}, "dependency-failed"),
         ({"backing_off_until": NOW + 1}, "backing-off"),
     ],
 )
@@ -141,7 +141,7 @@ def test_a_pause_changes_nothing_for_what_no_pool_could_ever_start(fields: dict[
 def test_what_could_start_in_a_paused_pool_alone_is_sent_to_no_other() -> None:
     nodes = [node("n0", 4, pool="pa"), node("n1", 8, pool="pb")]
 
-    def told(w: Workload) -> tuple[str, str]:
+    def told(w: WorkloadInfo) -> tuple[str, str]:
         world = snapshot(nodes, A, [w], pool("pa"), pool("pb", paused=True))
         found = schedule(world, NOW)
         assert [*check(world, found, NOW)] == []
@@ -222,7 +222,7 @@ def test_a_gpu_type_the_pool_has_not() -> None:
         ),
     ],
 )
-def test_a_pool_is_not_said_to_lack_what_it_has(nodes: list[Node], sentence: str) -> None:
+def test_a_pool_is_not_said_to_lack_what_it_has(nodes: list[NodeInfo], sentence: str) -> None:
     """What is cordoned, or of another type, is there all the same."""
     w = waiting("w", "a", gpu_types=("H100",), node_selector=(("k", "v"),))
     assert why(nodes, A, w).message == sentence
@@ -443,7 +443,7 @@ def test_a_node_that_chamber_drains_is_told_apart_from_one_that_is_only_cordoned
 
 
 def test_the_annotations_that_drain_a_node_are_named_as_the_agent_reads_them() -> None:
-    assert (Names().drain_elastic, Names().drain_reserved) == DRAIN_ANNOTATIONS
+    assert (DomainNames().drain_elastic, DomainNames().drain_reserved) == DRAIN_ANNOTATIONS
 
 
 def test_nodes_out_of_service_are_named_to_a_gang_only_where_it_would_start_with_them() -> None:
@@ -621,7 +621,7 @@ def test_who_is_behind_a_start_reservation_is_told_what_would_help() -> None:
 
 def test_who_is_behind_a_start_reservation_is_not_told_that_less_is_free_than_he_asks() -> None:
     """What x leaves the head waits for; none is free yet."""
-    stopping = placed("x", "a", 4, on="n0:0,1,2,3", status=Status.STOPPING)
+    stopping = placed("x", "a", 4, on="n0:0,1,2,3", status=OpenStatus.STOPPING)
     busy = placed("y", "a", 4, on="n0:4,5,6,7", limit=60)
     reason = why([node("n0")], A, stopping, busy, waiting("head", "a", 8, submitted=90), waiting("w", "a", 2))
     assert (reason.message, reason.available_milli) == (
@@ -675,7 +675,7 @@ def test_nodes_without_gpus_are_said_to_have_none() -> None:
     ],
 )
 def test_too_many_pods_are_counted_in_pods(
-    nodes: list[Node], fields: dict[str, Any], sentence: str, limit: int
+    nodes: list[NodeInfo], fields: dict[str, Any], sentence: str, limit: int
 ) -> None:
     """There may be GPUs enough, but not CPU; and pods take different parts of different GPUs."""
     reason = why(nodes, A, waiting("w", "a", **{"pods": 4, **fields}), topology=["rack"])

@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 from scheduling.checker.room import Rooms, is_offered, refusal, share_on
 from scheduling.engine import (
     GPU_MILLI,
-    Dependency,
+    DependencyState,
     ElasticPreemption,
+    GpuShare,
     Memory,
-    Node,
+    NodeInfo,
+    OpenStatus,
     Plan,
     Policy,
     Queueing,
     Reason,
     ReasonCode,
     ReasonKind,
-    Share,
     Slicing,
     Snapshot,
-    Status,
     Topology,
     Wait,
-    Workload,
+    WorkloadInfo,
     schedule,
 )
 from scheduling.engine.reasons.sentences import CHANGE
@@ -87,18 +87,18 @@ def free_for(world: Snapshot, plan: Plan, wait: Wait) -> int:
     pool = next(each for each in world.pools if each.id == wait.pool)
     nodes = [node for node in world.nodes if node.pool == pool.id]
     rooms = Rooms(nodes)
-    placed = {row.id: row.placements for row in world.workloads if row.status is not Status.PENDING}
+    placed = {row.id: row.placements for row in world.workloads if row.status is not OpenStatus.PENDING}
     gets = [(row.workload, row.placements) for row in plan.starts]
     more = dict([*gets, *((row.workload, row.placements) for row in plan.grows)])
     unmade = {row.workload for row in plan.preemptions} & {
-        row.id for row in world.workloads if row.status is Status.QUEUED
+        row.id for row in world.workloads if row.status is OpenStatus.QUEUED
     }
     for row in world.workloads:
         rooms.take(row, () if row.id in unmade else placed.get(row.id, ()))
         rooms.take(row, more.get(row.id, ()))
     for shrink in plan.shrinks:
         row = next(each for each in world.workloads if each.id == shrink.workload)
-        if row.status is Status.QUEUED:
+        if row.status is OpenStatus.QUEUED:
             rooms.take(row, [pod for pod in row.placements if pod.pod_index in shrink.pods], -1)
     return sum(
         max(0, rooms.rooms[node.id].devices[device.index])
@@ -140,46 +140,46 @@ def test_everybody_who_waits_has_one_reason_with_true_numbers(world: Snapshot) -
             assert reason.asked_milli is None or reason.asked_milli > reason.limit_milli
 
 
-def _fewer(workload: Workload, reason: Reason) -> Workload:
+def _fewer(workload: WorkloadInfo, reason: Reason) -> WorkloadInfo:
     """It with so many pods as the limit allows, or, for a single pod, with so much."""
     limit, pod = reason.limit_milli or 0, (reason.asked_milli or 0) // workload.min_pods
     pods = max(1, min(workload.min_pods, limit // pod))
     if pods * pod <= limit:
         return replace(workload, pods=pods, min_pods=pods)
     most = limit if limit < GPU_MILLI else limit // GPU_MILLI * GPU_MILLI
-    return replace(workload, pods=1, min_pods=1, request=Share(most))
+    return replace(workload, pods=1, min_pods=1, request=GpuShare(most))
 
 
-def _smaller(workload: Workload, reason: Reason) -> Workload:
+def _smaller(workload: WorkloadInfo, reason: Reason) -> WorkloadInfo:
     """It as one pod with less of that which the sentence says there is too little of: of GPUs where a number is named,
     else of CPU or of memory, and where no GPU's memory is known, a whole GPU."""
     row = replace(workload, pods=1, min_pods=1)
     if reason.limit_milli is not None:
         return _fewer(row, reason)
     if reason.asked_milli is None:
-        return replace(row, request=Share(GPU_MILLI))
+        return replace(row, request=GpuShare(GPU_MILLI))
     return replace(row, cpu_milli=0) if " CPU" in reason.message else replace(row, memory_mib=0)
 
 
-def _anywhere(workload: Workload, _: Reason) -> Workload:
+def _anywhere(workload: WorkloadInfo, _: Reason) -> WorkloadInfo:
     """It as a whole GPU with no demands on nodes; which partition it names, :func:`_after_change` says."""
-    return replace(workload, node_selector=(), request=Share(GPU_MILLI), cpu_milli=0)
+    return replace(workload, node_selector=(), request=GpuShare(GPU_MILLI), cpu_milli=0)
 
 
 NO_NAME = "none that has a name"
 """What is told where slices go by name only and have none: then nobody can make the change."""
 
 
-def _of_a_type_that_there_is(workload: Workload, reason: Reason) -> Workload:
+def _of_a_type_that_there_is(workload: WorkloadInfo, reason: Reason) -> WorkloadInfo:
     if workload.gpu_types:
         return replace(workload, gpu_types=())
     named = reason.message.rpartition("name them: ")[2].rstrip(".").split(" or ")
-    return replace(workload, gpu_types=tuple(named), request=Share(1000))
+    return replace(workload, gpu_types=tuple(named), request=GpuShare(1000))
 
 
-REMEDIES: dict[ReasonCode, Callable[[Workload, Reason], Workload]] = {
+REMEDIES: dict[ReasonCode, Callable[[WorkloadInfo, Reason], WorkloadInfo]] = {
     ReasonCode.HELD: lambda workload, _: replace(workload, held=False),
-    ReasonCode.DEPENDENCY_FAILED: lambda workload, _: replace(workload, dependency=Dependency.NONE),
+    ReasonCode.DEPENDENCY_FAILED: lambda workload, _: replace(workload, dependency=DependencyState.NONE),
     ReasonCode.NO_MATCHING_GPU_TYPE: _of_a_type_that_there_is,
     ReasonCode.NO_MATCHING_NODES: _anywhere,
     ReasonCode.LARGER_THAN_ANY_NODE: _smaller,
@@ -194,7 +194,7 @@ def test_every_reason_that_the_user_can_change_has_a_change() -> None:
     assert set(REMEDIES) == CHANGE
 
 
-def _usable(world: Snapshot) -> list[Node]:
+def _usable(world: Snapshot) -> list[NodeInfo]:
     return [each for each in world.nodes if each.ready and not each.cordoned and each.cluster_online]
 
 
@@ -248,10 +248,10 @@ def test_who_makes_the_named_change_starts_or_has_another_reason(world: Snapshot
     ("code", "fields"),
     [
         ("held", {"held": True}),
-        ("dependency-failed", {"dependency": Dependency.FAILED}),
+        ("dependency-failed", {"dependency": DependencyState.FAILED}),
         ("no-matching-gpu-type", {"gpu_types": ("B200",)}),
         ("no-matching-nodes", {"partition": "lab"}),
-        ("larger-than-any-node", {"request": Share(9_000)}),
+        ("larger-than-any-node", {"request": GpuShare(9_000)}),
         ("larger-than-pool", {"pods": 17, "min_pods": 17}),
         ("topology-impossible", {"pods": 9, "min_pods": 9, "topology": Topology(required="node")}),
         ("exceeds-reservation", {"priority": 100}),

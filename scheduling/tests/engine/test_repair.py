@@ -14,15 +14,15 @@ from scheduling.engine import (
     DeviceShare,
     Fairness,
     Finding,
+    OpenStatus,
     Plan,
     PodPlacement,
     Slicing,
     Snapshot,
     State,
-    Status,
-    Team,
+    TeamInfo,
     TeamShare,
-    Workload,
+    WorkloadInfo,
     decide,
     schedule,
 )
@@ -53,8 +53,12 @@ def messages(findings: Iterable[Finding]) -> list[str]:
 
 
 def test_a_sound_snapshot_has_no_findings() -> None:
-    rows = [placed("x", "a", on="n0:0"), placed("y", "a", on="n0:0", status=Status.QUEUED), waiting("w", "a")]
-    rows[0] = replace(rows[0], status=Status.STOPPING)
+    rows = [
+        placed("x", "a", on="n0:0"),
+        placed("y", "a", on="n0:0", status=OpenStatus.QUEUED),
+        waiting("w", "a"),
+    ]
+    rows[0] = replace(rows[0], status=OpenStatus.STOPPING)
     assert plan([node("n0")], A, rows).findings == ()
 
 
@@ -79,7 +83,7 @@ def test_a_missing_node_is_no_reason_to_take_him_as_a_victim_of_no_use() -> None
     assert (preempted(found), waits(found)) == (set(), {"w": "larger-than-any-node"})
 
 
-def moved(status: Status = Status.RUNNING) -> Snapshot:
+def moved(status: OpenStatus = OpenStatus.RUNNING) -> Snapshot:
     """x lies on a node that is another pool's by now, where w would like to run; y is left in the old one."""
     old, new = pool(), replace(pool(), id="new", name="new")
     nodes = [node("n0", 1), replace(node("n1", 2), pool="new")]
@@ -112,8 +116,8 @@ def test_who_lies_on_a_node_that_is_another_pools_by_now_holds_his_devices_there
 def test_what_he_held_there_is_free_when_he_is_gone() -> None:
     """Stopping he holds it still; a kept state sees it as one that is made anew does."""
     state = State.of(moved())
-    for status in (Status.RUNNING, Status.STOPPING, None):
-        rows = tuple(row for row in moved(status or Status.RUNNING).workloads if status or row.id != "x")
+    for status in (OpenStatus.RUNNING, OpenStatus.STOPPING, None):
+        rows = tuple(row for row in moved(status or OpenStatus.RUNNING).workloads if status or row.id != "x")
         state.apply(Changes.between(state.snapshot, replace(moved(), workloads=rows)))
         found = decide(state, NOW)
         assert found == schedule(state.snapshot, NOW)
@@ -149,14 +153,14 @@ def test_who_holds_a_slice_as_if_it_were_a_gpu_keeps_it_and_leaves_all_of_it_whe
 def test_what_is_held_and_what_is_promised_are_looked_at_apart() -> None:
     """A stopping and a queued one may share a device, two queued ones may not."""
     fine = [
-        placed("x", "a", on="n0:0", status=Status.STOPPING),
-        placed("y", "a", on="n0:0", status=Status.QUEUED),
+        placed("x", "a", on="n0:0", status=OpenStatus.STOPPING),
+        placed("y", "a", on="n0:0", status=OpenStatus.QUEUED),
     ]
     assert codes(plan([node("n0")], A, fine)) == []
-    assert codes(plan([node("n0")], A, [*fine, placed("z", "a", on="n0:0", status=Status.QUEUED)])) == [
+    assert codes(plan([node("n0")], A, [*fine, placed("z", "a", on="n0:0", status=OpenStatus.QUEUED)])) == [
         "overcommitted"
     ]
-    assert codes(plan([node("n0")], A, [*fine, placed("z", "a", on="n0:0", status=Status.STOPPING)])) == [
+    assert codes(plan([node("n0")], A, [*fine, placed("z", "a", on="n0:0", status=OpenStatus.STOPPING)])) == [
         "overcommitted"
     ]
 
@@ -190,8 +194,8 @@ def test_who_began_in_the_future_counts_as_just_begun() -> None:
 def test_who_waits_on_a_node_that_is_another_pools_by_now_is_told_so_and_does_not_grow() -> None:
     """Somebody stops where his first pod is to be; nothing lies there twice."""
     old, new = pool(), replace(pool(), id="new", name="new")
-    leaving = placed("leaving", "a", on="n1:0", status=Status.STOPPING)
-    gang = placed("gang", "a", on="n0:0 n1:0", status=Status.QUEUED, pods=3, min_pods=2)
+    leaving = placed("leaving", "a", on="n1:0", status=OpenStatus.STOPPING)
+    gang = placed("gang", "a", on="n0:0 n1:0", status=OpenStatus.QUEUED, pods=3, min_pods=2)
     nodes = [node("n0", 2), replace(node("n1", 1), pool="new")]
     for rows in ([leaving, gang], [replace(leaving, pool="new"), gang]):
         world = replace(snapshot(nodes, A, rows), pools=(old, new))
@@ -286,7 +290,7 @@ def test_numbers_below_what_can_be_count_as_the_least_that_can(odd: dict[str, in
 
 def test_numbers_of_teams_below_zero_or_none_at_all_count_as_zero() -> None:
     share = TeamShare("main", -4_000, None, float("nan"))  # type: ignore[arg-type]
-    odd = Team("odd", "odd", weight=-2, burst_limit_percent=-50, shares=(share,))
+    odd = TeamInfo("odd", "odd", weight=-2, burst_limit_percent=-50, shares=(share,))
     teams = (odd, *(team(name, usage_hours=1) for name in ("a", "b")))
     rows = [waiting("w", "odd"), waiting("v", "a"), waiting("u", "b"), waiting("t", "odd", priority=100)]
     found = plan([node("n0", 1)], teams, rows, pool(fairness=Fairness.USAGE))
@@ -299,7 +303,7 @@ def test_numbers_of_teams_below_zero_or_none_at_all_count_as_zero() -> None:
 @pytest.mark.parametrize("usage", [float("nan"), float("inf"), -1.0])
 def test_the_order_by_usage_does_not_depend_on_rows_whatever_the_usage(usage: float) -> None:
     shares = [TeamShare("main", 0, None, usage), TeamShare("main", 0, None, 5), TeamShare("main", 0, None, 1)]  # type: ignore[arg-type]
-    teams = [Team(name, name, shares=(share,)) for name, share in zip("abc", shares, strict=True)]
+    teams = [TeamInfo(name, name, shares=(share,)) for name, share in zip("abc", shares, strict=True)]
     rows = [waiting(f"w-{name}", name) for name in "abc"]
     world = snapshot([node("n0", 2)], teams, rows, pool(fairness=Fairness.USAGE))
     turned = Snapshot(world.pools, world.teams[::-1], world.nodes, world.workloads[::-1])
@@ -309,7 +313,7 @@ def test_the_order_by_usage_does_not_depend_on_rows_whatever_the_usage(usage: fl
 
 @pytest.mark.parametrize("huge", [2**31, 2**53, 2**62, 10**30])
 def test_enormous_numbers_are_too_much_and_nothing_worse(huge: int) -> None:
-    teams = (Team("a", "a", weight=huge, shares=(TeamShare("main", huge, huge, 0),)), team("b"))
+    teams = (TeamInfo("a", "a", weight=huge, shares=(TeamShare("main", huge, huge, 0),)), team("b"))
     rows = [
         placed("x", "b", on="n0:0", limit=huge, cpu_milli=huge),
         waiting("cpu", "a", cpu_milli=huge),
@@ -339,7 +343,7 @@ def test_a_device_that_the_node_has_not_is_held_by_nobody() -> None:
 def test_oddities_come_and_go_with_the_rows() -> None:
     """Whatever came before, the plan is that of the rows as they are."""
     sound = [placed("x", "a", on="n0:0"), waiting("w", "a")]
-    odd: list[Workload] = [
+    odd: list[WorkloadInfo] = [
         placed("x", "a", on="gone:0"),
         waiting("v", "gone"),
         waiting("u", "a", cpu_milli=-1),

@@ -12,7 +12,7 @@ from scheduling.acceleration.cost_bounds import CostBounds
 from scheduling.acceleration.eligible_victims import EligibleVictims
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.kept_ledger import KeptLedger
-from scheduling.engine import PLACED, Share, Snapshot, Status, Workload
+from scheduling.engine import PLACED, GpuShare, OpenStatus, Snapshot, WorkloadInfo
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
@@ -30,7 +30,7 @@ class Searching:
     def __init__(self, world: Snapshot) -> None:
         tree = self.tree = Tree(world.teams)
         pool = world.pools[0]
-        self.rows = [row for row in world.workloads if row.status is not Status.PENDING]
+        self.rows = [row for row in world.workloads if row.status is not OpenStatus.PENDING]
         nodes = [node for node in world.nodes if node.pool == pool.id]
         self.ledger = KeptLedger(Nodes(pool, nodes, ["rack"]), self.rows)
         self.clock = CycleClock(NOW)
@@ -44,7 +44,7 @@ class Searching:
             for request in (WHOLE, HALF)
         ]
 
-    def placed(self, row: Workload) -> PlacedWorkload:
+    def placed(self, row: WorkloadInfo) -> PlacedWorkload:
         return PlacedWorkload(row, self.tree.leaf_of[row.team], row.placements, self.clock)
 
     def figures(self) -> list[object]:
@@ -131,4 +131,4 @@ def test_the_arrays_say_of_each_since_when_its_work_would_be_lost(world: Snapsho
 def test_workloads_that_ask_the_same_share_one_ask() -> None:
     rows = [waiting(name, "left-a", cpu_milli=500) for name in ("a", "b")]
     requests = PodRequests()
-    assert requests.of(rows[0]) is requests.of(replace(rows[1], request=Share(1000)))
+    assert requests.of(rows[0]) is requests.of(replace(rows[1], request=GpuShare(1000)))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scheduling.checker import check
-from scheduling.engine import Device, Memory, Node, Placement, schedule
+from scheduling.engine import DeviceInfo, Memory, NodeInfo, NodeOrder, schedule
 from scheduling.tests.engine.build import (
     NOW,
     node,
@@ -22,9 +22,9 @@ TEAMS = [team("a"), team("b")]
 NOT_FOR_IT = "free on GPUs that pods of another namespace share; pods of two namespaces cannot share a GPU."
 
 
-def shared(name: str, *by: str | None) -> Node:
+def shared(name: str, *by: str | None) -> NodeInfo:
     """Return a node with a device for each of these; None is a device that nobody shares."""
-    devices = (Device(index, "H100", 81920, shared_by=each) for index, each in enumerate(by))
+    devices = (DeviceInfo(index, "H100", 81920, shared_by=each) for index, each in enumerate(by))
     return replace(node(name, len(by)), devices=tuple(devices))
 
 
@@ -115,6 +115,6 @@ def test_what_others_leave_of_their_devices_is_not_taken_for_what_is_left_of_fre
         [shared("n", None, None, "x", "x")],
         TEAMS,
         [replace(theirs, shares_with=("x",)), gang],
-        pool(placement=Placement.SPREAD),
+        pool(placement=NodeOrder.SPREAD),
     )
     assert started(found) == {"gang"}

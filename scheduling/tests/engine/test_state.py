@@ -11,7 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.acceleration.kept_state import KeptState
-from scheduling.engine import Changes, Doubt, Plan, Queueing, Snapshot, Start, State, Status, Workload, decide
+from scheduling.engine import (
+    Changes,
+    Doubt,
+    OpenStatus,
+    Plan,
+    Queueing,
+    Snapshot,
+    Start,
+    State,
+    WorkloadInfo,
+    decide,
+)
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, team, waiting
 from scheduling.tests.engine.worlds import worlds
 
@@ -23,7 +34,7 @@ WORLD = Snapshot(
 )
 
 
-def carried_out(world: Snapshot, plan: Plan, now: int, chance: Random) -> list[Workload]:
+def carried_out(world: Snapshot, plan: Plan, now: int, chance: Random) -> list[WorkloadInfo]:
     """The rows after (most of) a plan: starts run or are on their way, victims wait again and are still stopping."""
     starts = {each.workload: each for each in plan.starts if chance.random() < 0.9}
     shrinks = {each.workload: each for each in plan.shrinks}
@@ -39,26 +50,26 @@ def carried_out(world: Snapshot, plan: Plan, now: int, chance: Random) -> list[W
             left = tuple(pod for pod in row.placements if pod.pod_index not in shrinks[row.id].pods)
             rows.append(replace(row, placements=left))
         elif row.id in gone:
-            rows.append(replace(row, id=f"{row.id}@{len(world.workloads)}", status=Status.STOPPING))
+            rows.append(replace(row, id=f"{row.id}@{len(world.workloads)}", status=OpenStatus.STOPPING))
             rows.append(again(row))
         else:
             rows.append(row)
     return rows
 
 
-def started(row: Workload, start: Start, now: int) -> Workload:
-    status = Status.QUEUED if start.waits_for_victims else Status.RUNNING
+def started(row: WorkloadInfo, start: Start, now: int) -> WorkloadInfo:
+    status = OpenStatus.QUEUED if start.waits_for_victims else OpenStatus.RUNNING
     return replace(row, status=status, pool=start.pool, placements=start.placements, started_at=now)
 
 
-def again(row: Workload, **fields: Any) -> Workload:
+def again(row: WorkloadInfo, **fields: Any) -> WorkloadInfo:
     """The row as one that waits."""
-    return replace(row, status=Status.PENDING, pool=None, placements=(), started_at=None, **fields)
+    return replace(row, status=OpenStatus.PENDING, pool=None, placements=(), started_at=None, **fields)
 
 
-def happened(rows: list[Workload], step: int, now: int, chance: Random) -> list[Workload]:
+def happened(rows: list[WorkloadInfo], step: int, now: int, chance: Random) -> list[WorkloadInfo]:
     """The rows after something else has happened: some are over, some are changed, some are new."""
-    kept = [row for row in rows if chance.random() < (0.5 if row.status is Status.STOPPING else 0.9)]
+    kept = [row for row in rows if chance.random() < (0.5 if row.status is OpenStatus.STOPPING else 0.9)]
     new = chance.sample(kept, min(2, len(kept)))
     return [
         *(changed(row, now, chance) for row in kept),
@@ -66,10 +77,10 @@ def happened(rows: list[Workload], step: int, now: int, chance: Random) -> list[
     ]
 
 
-def changed(row: Workload, now: int, chance: Random) -> Workload:
-    if row.status is Status.QUEUED and chance.random() < 0.5:
-        return replace(row, status=Status.RUNNING, started_at=now)
-    if row.status is not Status.PENDING or chance.random() < 0.8:
+def changed(row: WorkloadInfo, now: int, chance: Random) -> WorkloadInfo:
+    if row.status is OpenStatus.QUEUED and chance.random() < 0.5:
+        return replace(row, status=OpenStatus.RUNNING, started_at=now)
+    if row.status is not OpenStatus.PENDING or chance.random() < 0.8:
         return row
     edits: list[dict[str, Any]] = [
         {"held": not row.held},

@@ -12,7 +12,7 @@ import pytest
 from scheduling.acceleration.kept_blocked_queue import KeptBlockedQueue
 from scheduling.acceleration.kept_cycle import KeptCycle
 from scheduling.acceleration.skipped_run import SkippedRun
-from scheduling.engine import ElasticPreemption, Snapshot, State, Status, Workload, decide, schedule
+from scheduling.engine import ElasticPreemption, OpenStatus, Snapshot, State, WorkloadInfo, decide, schedule
 from scheduling.engine.model.state import Changes
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, snapshot, team, waiting
 from scheduling.tests.proof.histories import as_bytes
@@ -47,9 +47,9 @@ def one_by_one(world: Snapshot, now: int = NOW) -> bytes:
 
 def crowd(world: Snapshot, chance: Random, most: int = 30) -> Snapshot:
     """The same with many who ask what one asks who waits, submitted before and after him."""
-    rows: list[Workload] = []
+    rows: list[WorkloadInfo] = []
     for row in world.workloads:
-        for number in range(chance.randint(0, most) if row.status is Status.PENDING else 0):
+        for number in range(chance.randint(0, most) if row.status is OpenStatus.PENDING else 0):
             at = row.submitted_at + chance.randint(-5, 5) * MINUTE
             name = f"{row.id}-{number:02d}"
             rows.append(
@@ -70,7 +70,7 @@ def crowds(seed: int) -> Iterator[tuple[Snapshot, int]]:
         organisation.carry_out(schedule(organisation.snapshot, organisation.now))
 
 
-def rows(team: str, count: int, **fields: Any) -> list[Workload]:
+def rows(team: str, count: int, **fields: Any) -> list[WorkloadInfo]:
     """So many who ask the same, the first one submitted first."""
     return [waiting(f"{team}{at:02d}", team, submitted=90 - at, **fields) for at in range(count)]
 

@@ -15,7 +15,7 @@ from scheduling.acceleration.search_context import SearchContext
 from scheduling.acceleration.sweep import Mask, Sweep
 from scheduling.acceleration.takeable import NEVER, Locals
 from scheduling.acceleration.typical_arrays import Ints
-from scheduling.engine import Snapshot, Status, Topology, Workload, schedule
+from scheduling.engine import OpenStatus, Snapshot, Topology, WorkloadInfo, schedule
 from scheduling.engine.preemption.request import PreemptionRequest
 from scheduling.engine.preemption.search import Victims
 from scheduling.tests.engine.build import (
@@ -39,7 +39,7 @@ TEAMS = [team("t"), team("a", "t"), team("b", "t"), team("c"), team("res", reser
 def full_racks(draw: st.DrawFn) -> Snapshot:
     """Three racks of nodes that are full of all sorts of workloads, and a reserved gang that needs one of them."""
     nodes = [node(f"{rack}{at}", 2, labels={"rack": rack}) for rack in RACKS for at in range(2)]
-    rows: list[Workload] = []
+    rows: list[WorkloadInfo] = []
     for place in nodes:
         for device in range(2):
             for part in draw(st.sampled_from([(0.5,), (0.5,), (0.5, 0.25), (0.75,)])):
@@ -50,16 +50,18 @@ def full_racks(draw: st.DrawFn) -> Snapshot:
     return snapshot(nodes, TEAMS, [*rows, gang], pool(topology=["rack"]))
 
 
-def _lying(draw: st.DrawFn, number: int, on: str, gpus: float) -> Workload:
+def _lying(draw: st.DrawFn, number: int, on: str, gpus: float) -> WorkloadInfo:
     fields: dict[str, Any] = {
         "priority": draw(st.sampled_from([10, 50, 50, 90])),
         "started": draw(st.sampled_from([1, 10, 10, 60])),
-        "status": draw(st.sampled_from([Status.RUNNING, Status.RUNNING, Status.STARTING, Status.QUEUED])),
+        "status": draw(
+            st.sampled_from([OpenStatus.RUNNING, OpenStatus.RUNNING, OpenStatus.STARTING, OpenStatus.QUEUED])
+        ),
     }
     return placed(f"w{number:02}", draw(st.sampled_from("abc")), gpus, on=on, **fields)
 
 
-def _wide(draw: st.DrawFn, number: int, *on: str) -> Workload:
+def _wide(draw: st.DrawFn, number: int, *on: str) -> WorkloadInfo:
     """A workload with pods on two nodes, of which it may give one."""
     spots = " ".join(f"{name}:{number}" for name in on)
     return placed(

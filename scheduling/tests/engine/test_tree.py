@@ -8,7 +8,7 @@ lab (16)
 
 from __future__ import annotations
 
-from scheduling.engine import Team
+from scheduling.engine import TeamInfo
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.quota.tree import BranchQuotas, BranchUsage, Tree
 from scheduling.tests.engine.build import team
@@ -21,7 +21,7 @@ LAB = (
 )
 
 
-def quotas(*teams: Team) -> tuple[Tree, BranchQuotas]:
+def quotas(*teams: TeamInfo) -> tuple[Tree, BranchQuotas]:
     tree = Tree(teams)
     return tree, BranchQuotas.of(tree, "main")
 

@@ -7,14 +7,14 @@ from random import Random
 import numpy as np
 
 from scheduling.acceleration.turns import Leavers, in_turn
-from scheduling.engine import Policy, Team
+from scheduling.engine import Policy, TeamInfo
 from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
-from scheduling.engine.quota.tree import ROOT, Accounts, Tree
+from scheduling.engine.quota.tree import ROOT, QuotaAccounts, Tree
 
 TEAMS = [
-    *[Team(name, name, None) for name in "abc"],
-    *[Team(name, name, name[0]) for name in ("aa", "ab", "ba", "bb", "bc")],
-    *[Team(name, name, name[:2]) for name in ("aaa", "aab", "bba")],
+    *[TeamInfo(name, name, None) for name in "abc"],
+    *[TeamInfo(name, name, name[0]) for name in ("aa", "ab", "ba", "bb", "bc")],
+    *[TeamInfo(name, name, name[:2]) for name in ("aaa", "aab", "bba")],
 ]
 PLACES = 2
 
@@ -22,7 +22,7 @@ PLACES = 2
 def drawn(chance: Random) -> tuple[PreemptionPolicy, WorkloadClaim, Leavers]:
     """Workloads of all teams, in two places, who have about what is due to them."""
     tree = Tree(TEAMS)
-    accounts = Accounts.of(tree, "main")
+    accounts = QuotaAccounts.of(tree, "main")
     leaves = sorted(tree.leaf_of.values())
     place, leaf = (np.array(chance.choices(among, k=30), np.int64) for among in (range(PLACES), leaves))
     milli = np.array(chance.choices((0, 500, 1000), k=30), np.int64)

@@ -7,24 +7,24 @@ from typing import Any
 from hypothesis import strategies as st
 
 from scheduling.engine import (
-    Dependency,
+    DependencyState,
     DeviceShare,
     ElasticPreemption,
     Fairness,
+    GpuShare,
     Memory,
-    Node,
-    Placement,
+    NodeInfo,
+    NodeOrder,
+    OpenStatus,
     PodPlacement,
     Policy,
-    Pool,
+    PoolInfo,
     Queueing,
-    Share,
     Slicing,
     Snapshot,
-    Status,
-    Team,
+    TeamInfo,
     TeamShare,
-    Workload,
+    WorkloadInfo,
 )
 from scheduling.tests.engine.build import MINUTE, NOW, node, pool
 
@@ -39,7 +39,7 @@ def policies(draw: st.DrawFn) -> Policy:
     return Policy(
         queueing=draw(st.sampled_from(Queueing)),
         elastic_preemption=draw(st.sampled_from(ElasticPreemption)),
-        placement=draw(st.sampled_from(Placement)),
+        placement=draw(st.sampled_from(NodeOrder)),
         fairness=draw(st.sampled_from(Fairness)),
         min_runtime_ms=draw(st.sampled_from([0, 10 * MINUTE])),
         max_preemptions=draw(st.sampled_from([None, None, 1])),
@@ -48,7 +48,7 @@ def policies(draw: st.DrawFn) -> Policy:
 
 
 @st.composite
-def nodes(draw: st.DrawFn, pools: tuple[Pool, ...]) -> tuple[Node, ...]:
+def nodes(draw: st.DrawFn, pools: tuple[PoolInfo, ...]) -> tuple[NodeInfo, ...]:
     """Up to six nodes of up to four GPUs, some of them odd in one way."""
     oddities: list[dict[str, Any]] = [
         {"cordoned": True},
@@ -79,7 +79,7 @@ def nodes(draw: st.DrawFn, pools: tuple[Pool, ...]) -> tuple[Node, ...]:
 
 
 @st.composite
-def teams(draw: st.DrawFn, pools: tuple[Pool, ...]) -> tuple[Team, ...]:
+def teams(draw: st.DrawFn, pools: tuple[PoolInfo, ...]) -> tuple[TeamInfo, ...]:
     """Two levels of teams with any quotas."""
     found = []
     for name in TEAMS:
@@ -93,7 +93,7 @@ def teams(draw: st.DrawFn, pools: tuple[Pool, ...]) -> tuple[Team, ...]:
             for each in pools
         )
         found.append(
-            Team(
+            TeamInfo(
                 name,
                 name,
                 PARENTS.get(name),
@@ -107,13 +107,15 @@ def teams(draw: st.DrawFn, pools: tuple[Pool, ...]) -> tuple[Team, ...]:
 
 
 @st.composite
-def pending(draw: st.DrawFn, /, index: int, pools: tuple[Pool, ...], **fixed: Any) -> Workload:
+def pending(draw: st.DrawFn, /, index: int, pools: tuple[PoolInfo, ...], **fixed: Any) -> WorkloadInfo:
     """A waiting workload."""
     pods = draw(st.sampled_from([1, 1, 1, 2, 3]))
     rare = st.integers(0, 9)
     fields: dict[str, Any] = {
         "request": draw(
-            st.sampled_from([Share(1000), Share(1000), Share(2000), Share(500), Share(250), Memory(20000)])
+            st.sampled_from(
+                [GpuShare(1000), GpuShare(1000), GpuShare(2000), GpuShare(500), GpuShare(250), Memory(20000)]
+            )
         ),
         "priority": draw(st.sampled_from([10, 50, 50, 50, 90, 100, 120])),
         "pods": pods,
@@ -127,17 +129,17 @@ def pending(draw: st.DrawFn, /, index: int, pools: tuple[Pool, ...], **fixed: An
         "time_limit_ms": draw(st.sampled_from([None, 10 * MINUTE, 90 * MINUTE])),
         "preemptions_24h": draw(st.integers(0, 1)),
         "held": draw(rare) == 0,
-        "dependency": draw(st.sampled_from(Dependency)) if draw(rare) == 0 else Dependency.NONE,
+        "dependency": draw(st.sampled_from(DependencyState)) if draw(rare) == 0 else DependencyState.NONE,
         **fixed,
     }
-    return Workload(f"w{index}", f"w{index}", draw(st.sampled_from(TEAMS)), **fields)
+    return WorkloadInfo(f"w{index}", f"w{index}", draw(st.sampled_from(TEAMS)), **fields)
 
 
 @st.composite
 def worlds(draw: st.DrawFn, *, most_pending: int = 6, several_pools: bool = True) -> Snapshot:
     """An organisation with some workloads placed where they fit, and some waiting."""
     names = ("main", "spare") if several_pools and draw(st.booleans()) else ("main",)
-    pools = tuple(Pool(name, name, draw(policies())) for name in names)
+    pools = tuple(PoolInfo(name, name, draw(policies())) for name in names)
     fleet = draw(nodes(pools))
     free = {
         (each.id, device.index): 0 if device.foreign else device.share_milli
@@ -155,8 +157,8 @@ def worlds(draw: st.DrawFn, *, most_pending: int = 6, several_pools: bool = True
 
 
 def _put(
-    draw: st.DrawFn, index: int, fleet: tuple[Node, ...], free: dict[tuple[str, int], int]
-) -> Workload | None:
+    draw: st.DrawFn, index: int, fleet: tuple[NodeInfo, ...], free: dict[tuple[str, int], int]
+) -> WorkloadInfo | None:
     """A placed workload of one to three pods on one node, if there is room."""
     where = draw(st.sampled_from(fleet))
     is_cut = where.devices[0].slicing is not Slicing.WHOLE
@@ -176,22 +178,30 @@ def _put(
     if not placements:
         return None
     status = draw(
-        st.sampled_from([Status.RUNNING, Status.RUNNING, Status.QUEUED, Status.STARTING, Status.STOPPING])
+        st.sampled_from(
+            [
+                OpenStatus.RUNNING,
+                OpenStatus.RUNNING,
+                OpenStatus.QUEUED,
+                OpenStatus.STARTING,
+                OpenStatus.STOPPING,
+            ]
+        )
     )
     pods = len(placements) + draw(st.integers(0, 1))
     fixed: dict[str, Any] = {
-        "request": Share(milli),
+        "request": GpuShare(milli),
         "pods": pods,
         "min_pods": draw(st.integers(1, len(placements))),
         "cpu_milli": 0,
         "held": False,
-        "dependency": Dependency.NONE,
+        "dependency": DependencyState.NONE,
         "gpu_types": (where.devices[0].gpu_type,) if is_cut else (),
         "node_selector": (),
         "partition": where.partition,
         "status": status,
         "pool": where.pool,
         "placements": tuple(placements),
-        "started_at": NOW - draw(st.integers(1, 30)) * MINUTE if status is Status.RUNNING else None,
+        "started_at": NOW - draw(st.integers(1, 30)) * MINUTE if status is OpenStatus.RUNNING else None,
     }
     return draw(pending(index, (pool(where.pool),), **fixed))

@@ -16,7 +16,7 @@ from scheduling.checker.picture import Picture
 from scheduling.checker.quota import Book
 from scheduling.checker.shares import Shares
 from scheduling.checker.victims import Taking, broken_rights, right_of
-from scheduling.engine import ElasticPreemption, Plan, Policy, Snapshot, Workload
+from scheduling.engine import ElasticPreemption, Plan, Policy, Snapshot, WorkloadInfo
 from scheduling.tests.engine.build import NOW, team
 from scheduling.tests.proof.victims import STATUSES, Losses, crowded, fits, losses_of
 
@@ -44,7 +44,7 @@ def shared(chance: Random) -> Snapshot:
     return replace(world, pools=pools, teams=teams, workloads=rows)
 
 
-def lawful_sets(world: Snapshot, plan: Plan, newcomer: Workload) -> Iterator[Losses]:
+def lawful_sets(world: Snapshot, plan: Plan, newcomer: WorkloadInfo) -> Iterator[Losses]:
     """Every set of victims that the rules allow and with whom the newcomer fits."""
     picture = Picture(world, plan, NOW)
     admission = Admission(picture)
@@ -71,7 +71,7 @@ def named(losses: Losses) -> frozenset[tuple[str, bool, frozenset[int]]]:
     return frozenset((loss.workload.id, loss.whole, indexes) for loss, indexes in pods)
 
 
-def _takings(workload: Workload, losses: Losses) -> Iterator[Taking]:
+def _takings(workload: WorkloadInfo, losses: Losses) -> Iterator[Taking]:
     """What is taken of one workload: all at once, or pod by pod."""
     loss = next(loss for loss in losses if loss.workload.id == workload.id)
     if loss.whole:

@@ -15,32 +15,32 @@ from scheduling.engine import (
     GPU_MILLI,
     HOUR_MS,
     PLACED,
-    Dependency,
-    Device,
+    AfterPreemption,
+    DependencyState,
+    DeviceInfo,
     ElasticPreemption,
     Fairness,
+    GpuShare,
     Memory,
-    Node,
-    OnPreemption,
-    Placement,
+    NodeInfo,
+    NodeOrder,
+    OpenStatus,
     Plan,
     Policy,
-    Pool,
+    PoolInfo,
     Queueing,
     ReasonCode,
     Request,
-    Share,
     Sharing,
     Slicing,
     Snapshot,
-    Status,
     Taint,
-    Team,
+    TeamInfo,
     TeamShare,
     Toleration,
     Topology,
     TypicalRequest,
-    Workload,
+    WorkloadInfo,
     labels_of,
 )
 from scheduling.tests.engine.build import MINUTE, NOW
@@ -48,7 +48,7 @@ from scheduling.tests.engine.build import MINUTE, NOW
 RESERVATIONS = (0, 0, 0, 1000, 2000, 4000)
 LIMITS = (None, None, None, None, 0, 50, 100)
 MAXIMA = (None, None, None, None, 3000, 6000)
-EXISTING = (Status.STARTING, Status.RUNNING, Status.STOPPING)
+EXISTING = (OpenStatus.STARTING, OpenStatus.RUNNING, OpenStatus.STOPPING)
 """Statuses of those whose pods exist."""
 
 
@@ -109,23 +109,23 @@ class Organisation:
             "cpu_milli": chance.choice((0, 0, 1000)),
             "time_limit_ms": chance.choice((None, None, 10 * MINUTE, 90 * MINUTE)),
             "submitted_at": self.now - chance.randint(0, 3) * MINUTE,
-            "on_preemption": chance.choice(tuple(OnPreemption)),
+            "on_preemption": chance.choice(tuple(AfterPreemption)),
             **chance.choice(ODD_WISHES),
         }
-        shares = [Share(milli) for milli in (1000, 1000, 1000, 2000, 4000, 500, 250)]
+        shares = [GpuShare(milli) for milli in (1000, 1000, 1000, 2000, 4000, 500, 250)]
         requests: list[Request] = [*shares, Memory(20_000)]
         team = chance.choice(sorted(self.teams))
-        self.workloads[id_] = Workload(id_, id_, team, chance.choice(requests), **fields)
+        self.workloads[id_] = WorkloadInfo(id_, id_, team, chance.choice(requests), **fields)
 
     def start(self, chance: Random) -> None:
         """The cluster starts a Queued workload, unless it was told to wait for others, or runs a Starting one."""
-        workload = self._some(chance, Status.QUEUED, Status.STARTING)
+        workload = self._some(chance, OpenStatus.QUEUED, OpenStatus.STARTING)
         if workload is None:
             return
-        if workload.status is Status.STARTING:
-            self._put(replace(workload, status=Status.RUNNING, started_at=self.now))
+        if workload.status is OpenStatus.STARTING:
+            self._put(replace(workload, status=OpenStatus.RUNNING, started_at=self.now))
         elif workload.id not in self._told_to_wait:
-            self._put(replace(workload, status=Status.STARTING))
+            self._put(replace(workload, status=OpenStatus.STARTING))
 
     def crowded(self) -> list[str]:
         """Nodes on which more exists than there is room for."""
@@ -139,55 +139,55 @@ class Organisation:
 
     def checkpoint(self, chance: Random) -> None:
         """A running workload writes a checkpoint."""
-        workload = self._some(chance, Status.RUNNING)
+        workload = self._some(chance, OpenStatus.RUNNING)
         if workload is not None:
             self._put(replace(workload, checkpointed_at=self.now))
 
     def finish(self, chance: Random) -> None:
         """A running workload completes; its pods may take a while to go."""
-        workload = self._some(chance, Status.RUNNING)
+        workload = self._some(chance, OpenStatus.RUNNING)
         if workload is not None:
             self._stop(workload, lingers=chance.random() < 0.3)
 
     def cancel(self, chance: Random) -> None:
         """Somebody cancels a workload, whatever its status."""
-        workload = self._some(chance, Status.PENDING, *PLACED)
+        workload = self._some(chance, OpenStatus.PENDING, *PLACED)
         if workload is not None:
-            self._stop(workload, lingers=workload.status in (Status.STARTING, Status.RUNNING))
+            self._stop(workload, lingers=workload.status in (OpenStatus.STARTING, OpenStatus.RUNNING))
 
     def fail(self, chance: Random) -> None:
         """A running workload fails and backs off before its next attempt."""
-        workload = self._some(chance, Status.STARTING, Status.RUNNING)
+        workload = self._some(chance, OpenStatus.STARTING, OpenStatus.RUNNING)
         if workload is not None:
             self._stop(workload, lingers=True)
             self._put(_waiting(workload, backing_off_until=self.now + chance.randint(1, 30) * MINUTE))
 
     def clean_up(self, chance: Random) -> None:
         """The cluster reports the pods of somebody who was stopping gone."""
-        workload = self._some(chance, Status.STOPPING)
+        workload = self._some(chance, OpenStatus.STOPPING)
         if workload is not None:
             del self.workloads[workload.id]
 
     def hold_or_release(self, chance: Random) -> None:
         """Somebody holds a waiting workload, or releases it."""
-        workload = self._some(chance, Status.PENDING)
+        workload = self._some(chance, OpenStatus.PENDING)
         if workload is not None:
-            dependency = chance.choice((Dependency.NONE, Dependency.NONE, *Dependency))
+            dependency = chance.choice((DependencyState.NONE, DependencyState.NONE, *DependencyState))
             self._put(replace(workload, held=not workload.held, dependency=dependency))
 
-    def _some(self, chance: Random, *statuses: Status) -> Workload | None:
+    def _some(self, chance: Random, *statuses: OpenStatus) -> WorkloadInfo | None:
         found = [each for _, each in sorted(self.workloads.items()) if each.status in statuses]
         return chance.choice(found) if found else None
 
-    def _put(self, workload: Workload) -> None:
+    def _put(self, workload: WorkloadInfo) -> None:
         self.workloads[workload.id] = workload
 
-    def _stop(self, workload: Workload, *, lingers: bool) -> None:
+    def _stop(self, workload: WorkloadInfo, *, lingers: bool) -> None:
         """It is over; the attempt whose pods are still there becomes a row of its own."""
         del self.workloads[workload.id]
         if lingers and workload.placements:
             attempt = self._name(f"{workload.id}.")
-            self._put(replace(workload, id=attempt, status=Status.STOPPING))
+            self._put(replace(workload, id=attempt, status=OpenStatus.STOPPING))
 
     # --- Nodes ----------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class Organisation:
         if chance.random() < 0.1:
             del labels[chance.choice(sorted(labels))]
         fields: dict[str, Any] = {"labels": labels_of(labels), **chance.choice(ODD_NODES)}
-        self.nodes[id_] = Node(id_, id_, chance.choice(self.pools).id, _devices(chance), **fields)
+        self.nodes[id_] = NodeInfo(id_, id_, chance.choice(self.pools).id, _devices(chance), **fields)
 
     def drain(self, chance: Random) -> None:
         """A node is cordoned, or comes back."""
@@ -226,12 +226,12 @@ class Organisation:
             if chance.random() < 0.5 and any(pod.node == node.id for pod in workload.placements):
                 self._stop(workload, lingers=False)
 
-    def _node(self, chance: Random) -> Node | None:
+    def _node(self, chance: Random) -> NodeInfo | None:
         return self.nodes[chance.choice(sorted(self.nodes))] if self.nodes else None
 
     # --- Edits ----------------------------------------------------------------------------------------------
 
-    def _team(self, chance: Random, name: str, parent: str | None) -> Team:
+    def _team(self, chance: Random, name: str, parent: str | None) -> TeamInfo:
         shares = tuple(
             TeamShare(
                 pool.id,
@@ -242,7 +242,7 @@ class Organisation:
             for pool in self.pools
         )
         burst, maximum = chance.choice(LIMITS), chance.choice(MAXIMA)
-        return Team(name, name, parent, chance.randint(0, 3), burst, maximum, shares)
+        return TeamInfo(name, name, parent, chance.randint(0, 3), burst, maximum, shares)
 
     def edit_tree(self, chance: Random) -> None:
         """An admin changes a team's numbers, moves it, or adds one."""
@@ -286,17 +286,17 @@ class Organisation:
         """What a plan decides becomes so; whose pods may exist, stops."""
         for gone in plan.preemptions:
             workload = self.workloads[gone.workload]
-            self._stop(workload, lingers=workload.status is not Status.QUEUED)
-            if workload.on_preemption is OnPreemption.REQUEUE:
+            self._stop(workload, lingers=workload.status is not OpenStatus.QUEUED)
+            if workload.on_preemption is AfterPreemption.REQUEUE:
                 self._put(_waiting(workload, preemptions_24h=workload.preemptions_24h + 1))
         for shrink in plan.shrinks:
             workload = self.workloads[shrink.workload]
             lost = tuple(pod for pod in workload.placements if pod.pod_index in shrink.pods)
             rest = tuple(pod for pod in workload.placements if pod.pod_index not in shrink.pods)
             self._put(replace(workload, placements=rest))
-            if workload.status is not Status.QUEUED:
+            if workload.status is not OpenStatus.QUEUED:
                 attempt = self._name(f"{workload.id}.")
-                self._put(replace(workload, id=attempt, status=Status.STOPPING, placements=lost))
+                self._put(replace(workload, id=attempt, status=OpenStatus.STOPPING, placements=lost))
         for grow in plan.grows:
             workload = self.workloads[grow.workload]
             self._put(replace(workload, placements=(*workload.placements, *grow.placements)))
@@ -306,10 +306,10 @@ class Organisation:
         for start in plan.starts:
             workload = self.workloads[start.workload]
             pods = start.placements
-            self._put(replace(workload, status=Status.QUEUED, pool=start.pool, placements=pods))
+            self._put(replace(workload, status=OpenStatus.QUEUED, pool=start.pool, placements=pods))
 
 
-def _is_crowded(node: Node, held: Mapping[tuple[str, int | str], int]) -> bool:
+def _is_crowded(node: NodeInfo, held: Mapping[tuple[str, int | str], int]) -> bool:
     """Whether more is held of a node than it has."""
     sizes: dict[int | str, int | None] = {"cpu": node.cpu_milli, "memory": node.memory_mib}
     sizes |= {each.index: 0 if each.foreign else each.share_milli for each in node.devices}
@@ -410,7 +410,7 @@ def marked(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, nodes=nodes, workloads=workloads)
 
 
-def _devices(chance: Random) -> tuple[Device, ...]:
+def _devices(chance: Random) -> tuple[DeviceInfo, ...]:
     """The devices of a node: mostly all alike and ours; of some nobody knows the memory. Some are slices."""
     found = []
     if chance.random() < 0.2:
@@ -419,11 +419,11 @@ def _devices(chance: Random) -> tuple[Device, ...]:
     gpu_type, mixed = chance.choice(("H100", "H100", "A100")), chance.random() < 0.1
     for index in range(chance.choice((1, 2, 4, 4, 8))):
         own_type = chance.choice(("H100", "A100")) if mixed else gpu_type
-        found.append(Device(index, own_type, memory, foreign=chance.random() < 0.03))
+        found.append(DeviceInfo(index, own_type, memory, foreign=chance.random() < 0.03))
     return tuple(found)
 
 
-def _slices(chance: Random) -> tuple[Device, ...]:
+def _slices(chance: Random) -> tuple[DeviceInfo, ...]:
     """A node of MIG slices of one or two profiles, or of replicas; or one where whole GPUs are left beside slices."""
     kinds = chance.choice(SLICES)
     return tuple(
@@ -432,16 +432,16 @@ def _slices(chance: Random) -> tuple[Device, ...]:
     )
 
 
-def _slice(index: int, cut: Cut, *, foreign: bool) -> Device:
+def _slice(index: int, cut: Cut, *, foreign: bool) -> DeviceInfo:
     gpu_type, memory_mib, slicing, share_milli = cut
-    return Device(index, gpu_type, memory_mib, foreign, slicing, share_milli)
+    return DeviceInfo(index, gpu_type, memory_mib, foreign, slicing, share_milli)
 
 
-def _waiting(workload: Workload, **fields: Any) -> Workload:
+def _waiting(workload: WorkloadInfo, **fields: Any) -> WorkloadInfo:
     """The workload back in the queue."""
     return replace(
         workload,
-        status=Status.PENDING,
+        status=OpenStatus.PENDING,
         pool=None,
         placements=(),
         started_at=None,
@@ -450,18 +450,18 @@ def _waiting(workload: Workload, **fields: Any) -> Workload:
     )
 
 
-def _pool(chance: Random, name: str, levels: tuple[str, ...]) -> Pool:
+def _pool(chance: Random, name: str, levels: tuple[str, ...]) -> PoolInfo:
     recent = tuple(
         TypicalRequest(milli, chance.randint(1, 5)) for milli in chance.sample((250, 500, 1000, 4000), 2)
     )
-    return Pool(name, name, _policy(chance), levels, recent if chance.random() < 0.5 else ())
+    return PoolInfo(name, name, _policy(chance), levels, recent if chance.random() < 0.5 else ())
 
 
 def _policy(chance: Random) -> Policy:
     return Policy(
         queueing=chance.choice(tuple(Queueing)),
         elastic_preemption=chance.choice(tuple(ElasticPreemption)),
-        placement=chance.choice(tuple(Placement)),
+        placement=chance.choice(tuple(NodeOrder)),
         fairness=chance.choice(tuple(Fairness)),
         min_runtime_ms=chance.choice((0, 10 * MINUTE)),
         max_preemptions=chance.choice((None, None, 1)),

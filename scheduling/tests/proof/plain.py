@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scheduling.engine import GPU_MILLI, Plan, PodPlacement, Share, Snapshot, Workload
+from scheduling.engine import GPU_MILLI, GpuShare, Plan, PodPlacement, Snapshot, WorkloadInfo
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.victims import STATUSES, Cost, Loss, Losses, cost
 
@@ -21,7 +21,7 @@ Domains = tuple[Devices, ...]
 class Step:
     """What can be taken at once: one pod above a minimum, or (``whole``) the workload with the pods it has left."""
 
-    workload: Workload
+    workload: WorkloadInfo
     pods: tuple[PodPlacement, ...]
     whole: bool
 
@@ -35,7 +35,7 @@ class Step:
         return (self.whole, status, self.workload.priority, -above, lost, self.workload.id, -first)
 
 
-def cheapest(world: Snapshot, plan: Plan, newcomer: Workload) -> Cost | None:
+def cheapest(world: Snapshot, plan: Plan, newcomer: WorkloadInfo) -> Cost | None:
     """What the set costs that the page asks for; none, where there is no set.
 
     That is the plain order's where it is one victim or the newcomer does not need one place; else the cheapest of those
@@ -50,7 +50,7 @@ def cheapest(world: Snapshot, plan: Plan, newcomer: Workload) -> Cost | None:
     return min(found, default=None)
 
 
-def _domains(world: Snapshot, newcomer: Workload) -> Domains:
+def _domains(world: Snapshot, newcomer: WorkloadInfo) -> Domains:
     level = newcomer.topology.required
     found: dict[str, set[tuple[str, int]]] = {}
     for node in world.nodes:
@@ -59,17 +59,17 @@ def _domains(world: Snapshot, newcomer: Workload) -> Domains:
     return tuple(frozenset(devices) for _, devices in sorted(found.items()))
 
 
-def _places(world: Snapshot, newcomer: Workload, domains: Domains) -> Domains:
+def _places(world: Snapshot, newcomer: WorkloadInfo, domains: Domains) -> Domains:
     """A device or a node for one pod, a domain for several if there is more than one."""
     if newcomer.pods > 1:
         return domains if len(domains) > 1 else ()
-    assert isinstance(newcomer.request, Share)
+    assert isinstance(newcomer.request, GpuShare)
     if newcomer.request.milli <= GPU_MILLI:
         return tuple(frozenset([device]) for devices in domains for device in sorted(devices))
     return tuple(frozenset((node.id, device.index) for device in node.devices) for node in world.nodes)
 
 
-def _plain(world: Snapshot, plan: Plan, newcomer: Workload, domains: Domains) -> list[Step] | None:
+def _plain(world: Snapshot, plan: Plan, newcomer: WorkloadInfo, domains: Domains) -> list[Step] | None:
     """One after the other in order, until the newcomer fits into one of the domains; then those are spared who can."""
     chosen: list[Step] = []
     while not _fits(world, newcomer, chosen, domains):
@@ -86,7 +86,7 @@ def _plain(world: Snapshot, plan: Plan, newcomer: Workload, domains: Domains) ->
     return chosen
 
 
-def _steps(world: Snapshot, newcomer: Workload, chosen: list[Step], place: Devices) -> Iterator[Step]:
+def _steps(world: Snapshot, newcomer: WorkloadInfo, chosen: list[Step], place: Devices) -> Iterator[Step]:
     """Who may be taken next, and holds something of the place."""
     gone = {(step.workload.id, pod.pod_index) for step in chosen for pod in step.pods}
     for workload in world.workloads:
@@ -103,27 +103,27 @@ def _steps(world: Snapshot, newcomer: Workload, chosen: list[Step], place: Devic
                     yield step
 
 
-def _above(world: Snapshot, plan: Plan, newcomer: Workload, chosen: list[Step], team: str) -> float:
+def _above(world: Snapshot, plan: Plan, newcomer: WorkloadInfo, chosen: list[Step], team: str) -> float:
     """How far a team is above its entitlement, the newcomer counted in and those who go taken out."""
     row = next(row for row in plan.teams if row.team == team)
     placed = (each for each in world.workloads if each.team == team and each.status in STATUSES)
     in_use = sum(pod.milli for each in placed for pod in each.placements)
     gone = sum(pod.milli for step in chosen for pod in step.pods if step.workload.team == team)
-    asked = newcomer.request.milli * newcomer.pods if isinstance(newcomer.request, Share) else 0
+    asked = newcomer.request.milli * newcomer.pods if isinstance(newcomer.request, GpuShare) else 0
     used = in_use - gone + (asked if newcomer.team == team else 0)
     if row.entitlement_milli:
         return used / row.entitlement_milli
     return float("inf") if used > 0 else 0.0
 
 
-def _fits(world: Snapshot, newcomer: Workload, chosen: list[Step], domains: Domains) -> bool:
+def _fits(world: Snapshot, newcomer: WorkloadInfo, chosen: list[Step], domains: Domains) -> bool:
     free = {(node.id, device.index): GPU_MILLI for node in world.nodes for device in node.devices}
     gone = {(step.workload.id, pod.pod_index) for step in chosen for pod in step.pods}
     for workload in world.workloads:
         for pod in workload.placements:
             for share in () if (workload.id, pod.pod_index) in gone else pod.devices:
                 free[pod.node, share.index] -= share.milli
-    assert isinstance(newcomer.request, Share)
+    assert isinstance(newcomer.request, GpuShare)
     return any(_pods(free, devices, newcomer.request.milli) >= newcomer.min_pods for devices in domains)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import scheduling.engine
-from scheduling.engine import Plan, Pool, Snapshot, State
+from scheduling.engine import Plan, PoolInfo, Snapshot, State
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Change = Callable[[Any], dict[str, Any]]
@@ -57,7 +57,7 @@ def of(id_: str, **values: object) -> Change:
 def policy(**values: Any) -> Change:
     """Another policy for every pool."""
 
-    def change(pool: Pool) -> dict[str, Any]:
+    def change(pool: PoolInfo) -> dict[str, Any]:
         return {"policy": replace(pool.policy, **values)}
 
     return change

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from random import Random
 
-from scheduling.engine import Snapshot, Workload, schedule
+from scheduling.engine import Snapshot, WorkloadInfo, schedule
 from scheduling.tests.engine.audit import applied
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.fair import lawful_sets, named, shared
@@ -17,7 +17,7 @@ GANGS = (577, 926, 1712, 1713, 2162, 6009, 6226)
 
 
 @cache
-def _case(seed: int) -> tuple[Snapshot, Workload, Losses, list[Losses]]:
+def _case(seed: int) -> tuple[Snapshot, WorkloadInfo, Losses, list[Losses]]:
     """A world, its newcomer, the victims it takes, and the sets that would be lawful."""
     world = shared(Random(seed))
     newcomer = next(workload for workload in world.workloads if workload.id == "new")

@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from scheduling.engine import GPU_MILLI, Share, Slicing, Snapshot, TypicalRequest, Workload, schedule
+from scheduling.engine import GPU_MILLI, GpuShare, Slicing, Snapshot, TypicalRequest, WorkloadInfo, schedule
 from scheduling.tests.proof.histories import as_bytes
 from scheduling.tests.proof.organisation import Organisation, happen
 
 SEEDS = range(25)
 TYPE = "only"
-ONE_GPU = Share(GPU_MILLI)
+ONE_GPU = GpuShare(GPU_MILLI)
 USUAL = (
     TypicalRequest(GPU_MILLI, 1.0, gpu_types=(TYPE,)),
     TypicalRequest(4 * GPU_MILLI, 1.0, gpu_types=("B200",)),
@@ -76,5 +76,5 @@ def test_without_its_name_nobody_gets_one() -> None:
         assert not any((plan.starts, plan.grows, plan.preemptions, plan.shrinks))
 
 
-def _nameless(workload: Workload) -> Workload:
+def _nameless(workload: WorkloadInfo) -> WorkloadInfo:
     return replace(workload, gpu_types=())

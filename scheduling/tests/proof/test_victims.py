@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from random import Random
 
-from scheduling.engine import GPU_MILLI, Share, Snapshot, Workload, schedule
+from scheduling.engine import GPU_MILLI, GpuShare, Snapshot, WorkloadInfo, schedule
 from scheduling.tests.engine.build import NOW
 from scheduling.tests.proof.plain import cheapest
 from scheduling.tests.proof.victims import Losses, chosen, cost, crowded, fits, sets_that_do
@@ -14,7 +14,7 @@ CASES = range(400)
 
 
 @cache
-def _case(seed: int) -> tuple[Snapshot, Workload, Losses, list[Losses]]:
+def _case(seed: int) -> tuple[Snapshot, WorkloadInfo, Losses, list[Losses]]:
     """A world, its newcomer, the victims it gets, and all sets that would do."""
     world = crowded(Random(seed))
     newcomer = next(workload for workload in world.workloads if workload.id == "new")
@@ -46,7 +46,7 @@ def test_the_cheapest_device_is_emptied_for_a_whole_gpu() -> None:
     seen = 0
     for seed in CASES:
         _, newcomer, taken, possible = _case(seed)
-        if len(taken) > 1 and newcomer.pods == 1 and newcomer.request == Share(GPU_MILLI):
+        if len(taken) > 1 and newcomer.pods == 1 and newcomer.request == GpuShare(GPU_MILLI):
             seen += 1
             assert cost(taken) == min(map(cost, possible)), seed
     assert seen

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import chain, combinations, product
 from random import Random
 
-from scheduling.engine import GPU_MILLI, Plan, PodPlacement, Snapshot, Status, Topology, Workload
+from scheduling.engine import GPU_MILLI, OpenStatus, Plan, PodPlacement, Snapshot, Topology, WorkloadInfo
 from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting
 
-STATUSES = (Status.QUEUED, Status.STARTING, Status.RUNNING)
+STATUSES = (OpenStatus.QUEUED, OpenStatus.STARTING, OpenStatus.RUNNING)
 Tier = tuple[bool, int, int]
 Cost = tuple[Tier, int, int, tuple[str, ...]]
 
@@ -22,7 +22,7 @@ Cost = tuple[Tier, int, int, tuple[str, ...]]
 class Loss:
     """What one workload would give: some pods above its minimum, or (``whole``) everything."""
 
-    workload: Workload
+    workload: WorkloadInfo
     pods: tuple[PodPlacement, ...]
     whole: bool
 
@@ -37,7 +37,7 @@ class Loss:
     @property
     def lost_gpu_ms(self) -> int:
         """Work since its start, pod by pod where it goes pod by pod."""
-        if self.workload.status is not Status.RUNNING:
+        if self.workload.status is not OpenStatus.RUNNING:
             return 0
         parts = [self.milli] if self.whole else [pod.milli for pod in self.pods]
         return sum(part * (NOW - (self.workload.started_at or 0)) // GPU_MILLI for part in parts)
@@ -56,7 +56,7 @@ def cost(losses: Losses) -> Cost:
     )
 
 
-def sets_that_do(world: Snapshot, newcomer: Workload) -> Iterator[Losses]:
+def sets_that_do(world: Snapshot, newcomer: WorkloadInfo) -> Iterator[Losses]:
     """Every set of lawful victims with whom the newcomer fits."""
     lawful = [
         each
@@ -69,7 +69,7 @@ def sets_that_do(world: Snapshot, newcomer: Workload) -> Iterator[Losses]:
             yield losses
 
 
-def losses_of(workload: Workload) -> Iterator[Loss]:
+def losses_of(workload: WorkloadInfo) -> Iterator[Loss]:
     """What can be taken of one workload: nothing, any of its spare pods, or all."""
     spare = workload.placements[workload.min_pods :]
     some = chain.from_iterable(combinations(spare, size) for size in range(len(spare) + 1))
@@ -77,7 +77,7 @@ def losses_of(workload: Workload) -> Iterator[Loss]:
     yield Loss(workload, workload.placements, whole=True)
 
 
-def fits(world: Snapshot, newcomer: Workload, losses: Losses) -> bool:
+def fits(world: Snapshot, newcomer: WorkloadInfo, losses: Losses) -> bool:
     """Whether all pods of the newcomer fit in one domain when these are gone."""
     free = {(node.id, device.index): GPU_MILLI for node in world.nodes for device in node.devices}
     gone = {(loss.workload.id, pod.pod_index) for loss in losses for pod in loss.pods}
@@ -121,7 +121,7 @@ def crowded(chance: Random) -> Snapshot:
     ]
     spots = [f"{each.id}:{device.index}" for each in nodes for device in each.devices]
     chance.shuffle(spots)
-    workloads: list[Workload] = []
+    workloads: list[WorkloadInfo] = []
     while spots and len(workloads) < 6 and chance.random() < 0.95:
         workloads.append(_lying(chance, f"w{len(workloads)}", spots))
     level = chance.choice((None, None, "rack", "node"))
@@ -138,7 +138,7 @@ def crowded(chance: Random) -> Snapshot:
     return snapshot(nodes, teams, [*workloads, newcomer], pool(topology=["rack"]))
 
 
-def _lying(chance: Random, id_: str, spots: list[str]) -> Workload:
+def _lying(chance: Random, id_: str, spots: list[str]) -> WorkloadInfo:
     """A workload of one to three pods; a fraction may leave the rest of its device to the next one."""
     shared = spots[-1].endswith("+")
     gpus = 0.5 if shared else chance.choice((1, 1, 1, 0.5))
@@ -154,6 +154,6 @@ def _lying(chance: Random, id_: str, spots: list[str]) -> Workload:
         on=" ".join(mine).rstrip("+"),
         min_pods=chance.choice((1, len(mine))),
         priority=chance.choice((10, 20, 50, 100)),
-        status=chance.choice((Status.RUNNING, Status.RUNNING, *STATUSES)),
+        status=chance.choice((OpenStatus.RUNNING, OpenStatus.RUNNING, *STATUSES)),
         started=chance.randint(1, 60),
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.engine import Workload
+from scheduling.engine import WorkloadInfo
 from scheduling.scenario.document import Format, ScenarioError
 from scheduling.scenario.loader import Scenario, load
 
@@ -22,12 +22,12 @@ def loaded(workloads: str = "", *, pools: str = POOLS, teams: str = TEAMS, expec
     return load(text(workloads, pools=pools, teams=teams, expect=expect).encode(), Format.YAML)
 
 
-def workload(row: str, *, pools: str = POOLS, teams: str = TEAMS) -> Workload:
+def workload(row: str, *, pools: str = POOLS, teams: str = TEAMS) -> WorkloadInfo:
     """Return the one workload of a row that names neither itself nor its team."""
     return loaded(f"name: x, team: a, {row}", pools=pools, teams=teams).snapshot.workloads[0]
 
 
-def by_id(scenario: Scenario) -> dict[str, Workload]:
+def by_id(scenario: Scenario) -> dict[str, WorkloadInfo]:
     return {each.id: each for each in scenario.snapshot.workloads}
 
 

@@ -11,25 +11,25 @@ from fractions import Fraction
 from scheduling.engine import (
     ElasticPreemption,
     Memory,
-    Node,
+    NodeInfo,
+    OpenStatus,
     Policy,
     Sharing,
     Slicing,
     Snapshot,
-    Status,
-    Team,
-    Workload,
+    TeamInfo,
+    WorkloadInfo,
 )
 from scheduling.scenario.output import Json, Object
 
 GPU = 1000
 HOLDING = frozenset({"start", "keep", "grow", "shrink"})
 LEGAL = {
-    Status.PENDING: {"start", "wait"},
-    Status.STOPPING: {"keep"},
-    Status.QUEUED: {"keep", "grow", "shrink", "preempt"},
-    Status.STARTING: {"keep", "grow", "shrink", "preempt"},
-    Status.RUNNING: {"keep", "grow", "shrink", "preempt"},
+    OpenStatus.PENDING: {"start", "wait"},
+    OpenStatus.STOPPING: {"keep"},
+    OpenStatus.QUEUED: {"keep", "grow", "shrink", "preempt"},
+    OpenStatus.STARTING: {"keep", "grow", "shrink", "preempt"},
+    OpenStatus.RUNNING: {"keep", "grow", "shrink", "preempt"},
 }
 
 
@@ -114,12 +114,12 @@ class _World:
     def own(self, team: str, pool: str) -> int:
         return self.guarantee(team, pool) - sum(self.guarantee(child, pool) for child in self.children[team])
 
-    def holders(self, team: str, pool: str) -> Iterator[tuple[Workload, _Outcome]]:
+    def holders(self, team: str, pool: str) -> Iterator[tuple[WorkloadInfo, _Outcome]]:
         """Those of the subtree with an allocation in the pool after the plan."""
         teams = self.subtree(team)
         for name, outcome in self.outcomes.items():
             workload = self.workloads[name]
-            counts = outcome.action in HOLDING and workload.status is not Status.STOPPING
+            counts = outcome.action in HOLDING and workload.status is not OpenStatus.STOPPING
             if counts and workload.team in teams and outcome.pool == pool:
                 yield workload, outcome
 
@@ -140,7 +140,7 @@ def _nodes(world: _World) -> Iterator[str]:
     memory: dict[str, Fraction] = defaultdict(Fraction)
     for name, outcome in world.outcomes.items():
         workload = world.workloads[name]
-        if outcome.action not in HOLDING or workload.status is Status.STOPPING:
+        if outcome.action not in HOLDING or workload.status is OpenStatus.STOPPING:
             continue
         for node_id, milli in outcome.nodes.items():
             pods = Fraction(milli, _pod_milli(workload, world.nodes[node_id]) or 1)
@@ -178,9 +178,9 @@ def _newcomers(world: _World) -> Iterator[str]:
                 yield f"{name}: node {node.id} does not take it"
 
 
-def _is_kept_back(world: _World, workload: Workload) -> bool:
+def _is_kept_back(world: _World, workload: WorkloadInfo) -> bool:
     """Whether it is promised a device that it cannot share with somebody who is stopping on it."""
-    held = _by_device(each for each in world.workloads.values() if each.status is Status.STOPPING)
+    held = _by_device(each for each in world.workloads.values() if each.status is OpenStatus.STOPPING)
     promised = _by_device([workload])
     size = {
         (node.id, device.index): device.share_milli
@@ -188,10 +188,10 @@ def _is_kept_back(world: _World, workload: Workload) -> bool:
         for device in node.devices
     }
     over = any(device in held and held[device] + milli > size[device] for device, milli in promised.items())
-    return workload.status is Status.QUEUED and over
+    return workload.status is OpenStatus.QUEUED and over
 
 
-def _by_device(workloads: Iterable[Workload]) -> Counter[tuple[str, int]]:
+def _by_device(workloads: Iterable[WorkloadInfo]) -> Counter[tuple[str, int]]:
     found: Counter[tuple[str, int]] = Counter()
     for workload in workloads:
         for pod in workload.placements:
@@ -199,7 +199,7 @@ def _by_device(workloads: Iterable[Workload]) -> Counter[tuple[str, int]]:
     return found
 
 
-def _takes(world: _World, node: Node, workload: Workload, outcome: _Outcome) -> bool:
+def _takes(world: _World, node: NodeInfo, workload: WorkloadInfo, outcome: _Outcome) -> bool:
     policy = world.policy(outcome)
     whole = not isinstance(workload.request, Memory) and workload.request.milli % GPU == 0
     slicing = node.devices[0].slicing
@@ -251,7 +251,7 @@ def _rights(world: _World, now: int) -> Iterator[str]:
             yield f"{name}: elastic, and preempts under `never`"
         for victim in (world.workloads[each] for each in outcome.preempts):
             ran_ms = now - (victim.started_at or 0)
-            if victim.status is Status.RUNNING and ran_ms < policy.min_runtime_ms:
+            if victim.status is OpenStatus.RUNNING and ran_ms < policy.min_runtime_ms:
                 yield f"{name}: preempts {victim.id}, which ran too short"
             if policy.max_preemptions is not None and victim.preemptions_24h >= policy.max_preemptions:
                 yield f"{name}: preempts {victim.id}, which was preempted too often"
@@ -390,7 +390,7 @@ def _milli(value: Json) -> int:
     return int(milli)
 
 
-def _pod_milli(workload: Workload, node: Node) -> int | None:
+def _pod_milli(workload: WorkloadInfo, node: NodeInfo) -> int | None:
     request = workload.request
     if node.devices[0].slicing is not Slicing.WHOLE:
         return node.devices[0].share_milli
@@ -400,11 +400,11 @@ def _pod_milli(workload: Workload, node: Node) -> int | None:
     return None if memory_mib is None else -(-request.mib * GPU // memory_mib)
 
 
-def _asked_milli(workload: Workload) -> int:
+def _asked_milli(workload: WorkloadInfo) -> int:
     return 0 if isinstance(workload.request, Memory) else workload.request.milli
 
 
-def _domain(world: _World, workload: Workload, node: Node) -> tuple[str | None, ...]:
+def _domain(world: _World, workload: WorkloadInfo, node: NodeInfo) -> tuple[str | None, ...]:
     level = workload.topology.required
     if level is None:
         return (node.cluster,)
@@ -415,7 +415,7 @@ def _domain(world: _World, workload: Workload, node: Node) -> tuple[str | None, 
     return (node.cluster, *(labels.get(key) for key in levels[: levels.index(level) + 1]))
 
 
-def _maximum(team: Team, pool: str) -> int | None:
+def _maximum(team: TeamInfo, pool: str) -> int | None:
     found = [
         share.maximum_milli for share in team.shares if share.pool == pool and share.maximum_milli is not None
     ]
@@ -434,6 +434,6 @@ def _used_before(world: _World, team: str, pool: str) -> int:
         for workload in world.snapshot.workloads
         if workload.team in teams
         and workload.pool == pool
-        and workload.status in (Status.QUEUED, Status.STARTING, Status.RUNNING)
+        and workload.status in (OpenStatus.QUEUED, OpenStatus.STARTING, OpenStatus.RUNNING)
         for pod in workload.placements
     )

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from scheduling.engine import HOUR_MS, Plan, Snapshot, Status, Workload
+from scheduling.engine import HOUR_MS, OpenStatus, Plan, Snapshot, WorkloadInfo
 from scheduling.scenario.document import Format, ScenarioError
 from scheduling.scenario.loader import Scenario, load
 
@@ -149,11 +149,11 @@ def _loadable(document: Row) -> str:
 
 def carried_out(snapshot: Snapshot, plan: Plan, now: int) -> Snapshot:
     """Return the organisation after a plan, as if everything in it happened at once."""
-    after: dict[str, Workload | None] = {workload.id: workload for workload in snapshot.workloads}
+    after: dict[str, WorkloadInfo | None] = {workload.id: workload for workload in snapshot.workloads}
     by_id = {workload.id: workload for workload in snapshot.workloads}
     for keep in plan.keeps:
         workload = by_id[keep.workload]
-        after[keep.workload] = None if workload.status is Status.STOPPING else _running(workload, now)
+        after[keep.workload] = None if workload.status is OpenStatus.STOPPING else _running(workload, now)
     for start in plan.starts:
         workload = replace(by_id[start.workload], pool=start.pool, placements=start.placements)
         after[start.workload] = _running(workload, now)
@@ -169,12 +169,12 @@ def carried_out(snapshot: Snapshot, plan: Plan, now: int) -> Snapshot:
     for gone in plan.preemptions:
         workload = by_id[gone.workload]
         after[gone.workload] = replace(
-            workload, status=Status.PENDING, pool=None, placements=(), started_at=None
+            workload, status=OpenStatus.PENDING, pool=None, placements=(), started_at=None
         )
     return replace(snapshot, workloads=tuple(workload for workload in after.values() if workload is not None))
 
 
-def _running(workload: Workload, now: int) -> Workload:
+def _running(workload: WorkloadInfo, now: int) -> WorkloadInfo:
     """It runs; who did before is no older, and who did not is as lawful a victim as before."""
-    started_at = workload.started_at if workload.status is Status.RUNNING else now - HOUR_MS
-    return replace(workload, status=Status.RUNNING, started_at=started_at)
+    started_at = workload.started_at if workload.status is OpenStatus.RUNNING else now - HOUR_MS
+    return replace(workload, status=OpenStatus.RUNNING, started_at=started_at)

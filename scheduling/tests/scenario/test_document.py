@@ -3,7 +3,15 @@
 import pytest
 
 from scheduling.scenario import document
-from scheduling.scenario.document import Format, Mapping, Scalar, ScenarioError, Sequence, Value, parse
+from scheduling.scenario.document import (
+    DocumentMapping,
+    Format,
+    Scalar,
+    ScenarioError,
+    Sequence,
+    Value,
+    parse,
+)
 
 NESTED = "[" * 20 + "]" * 20
 
@@ -14,8 +22,8 @@ def _refusal(content: bytes, form: Format) -> ScenarioError:
     return caught.value
 
 
-def _mapping(value: Value) -> Mapping:
-    assert isinstance(value, Mapping)
+def _mapping(value: Value) -> DocumentMapping:
+    assert isinstance(value, DocumentMapping)
     return value
 
 

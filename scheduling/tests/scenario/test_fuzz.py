@@ -22,7 +22,7 @@ from scheduling.scenario.document import Format, ScenarioError
 from scheduling.scenario.loader import Scenario, load
 from scheduling.scenario.output import as_object, as_text
 from scheduling.scenario.trace import unpacked
-from scheduling.simulation.clock import Clock
+from scheduling.simulation.clock import SimulationClock
 from scheduling.simulation.summary import summary_of
 
 EXAMPLES = int(os.environ.get("CHAMBER_FUZZ_EXAMPLES", "100"))
@@ -205,7 +205,7 @@ def _run(found: Scenario) -> None:
         broken = [each for each in check(snapshot, plan, now) if each.rule.startswith("device")]
         assert not broken
 
-    ending = Clock(found, [look]).run(HOUR_MS, 1000)
+    ending = SimulationClock(found, [look]).run(HOUR_MS, 1000)
     everything = summary_of(ending.snapshot, ending.tally, ending.now).everything
     assert everything.finished <= len(found.snapshot.workloads) + len(found.arrivals)
     assert 0 <= everything.started <= everything.submitted

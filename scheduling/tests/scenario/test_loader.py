@@ -4,7 +4,7 @@
 
 import pytest
 
-from scheduling.engine import Status
+from scheduling.engine import OpenStatus
 from scheduling.scenario.document import Format
 from scheduling.scenario.loader import NOW_MS, load
 
@@ -75,7 +75,12 @@ def test_what_runs_has_run_long_enough_for_its_pool(
 @pytest.mark.parametrize("facts", ["pods: 2", "pods: 2, nodes: [n0], started: -1m"])
 def test_pending_workloads_lie_nowhere_and_have_not_started(facts: str) -> None:
     found = loaded(f"name: x, team: a, {facts}").snapshot.workloads[0]
-    assert (found.status, found.pool, found.placements, found.started_at) == (Status.PENDING, None, (), None)
+    assert (found.status, found.pool, found.placements, found.started_at) == (
+        OpenStatus.PENDING,
+        None,
+        (),
+        None,
+    )
 
 
 def test_ten_thousand_workloads_of_one_row_are_loaded() -> None:

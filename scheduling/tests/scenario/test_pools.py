@@ -6,13 +6,13 @@ import pytest
 
 from scheduling.engine import (
     DAY_MS,
-    Device,
+    DeviceInfo,
     ElasticPreemption,
     Fairness,
-    Node,
-    Placement,
+    NodeInfo,
+    NodeOrder,
     Policy,
-    Pool,
+    PoolInfo,
     Queueing,
     Sharing,
     Slicing,
@@ -28,13 +28,13 @@ def _pools(content: str) -> str:
     return f"version: 1\npools:\n{content}"
 
 
-def _node(facts: str) -> Node:
+def _node(facts: str) -> NodeInfo:
     return loaded(pools=f"pools: [{{name: main, nodes: [{{name: n0, {facts}}}]}}]\n").snapshot.nodes[0]
 
 
 def test_a_policy_has_the_defaults_of_the_engine() -> None:
     scenario = loaded(pools="pools: [{name: main}, {name: two, policy: {min_runtime: null}}]\n")
-    assert scenario.snapshot.pools == (Pool("main", "main"), Pool("two", "two"))
+    assert scenario.snapshot.pools == (PoolInfo("main", "main"), PoolInfo("two", "two"))
 
 
 def test_every_rule_of_a_policy_is_read() -> None:
@@ -46,7 +46,7 @@ def test_every_rule_of_a_policy_is_read() -> None:
     assert scenario.snapshot.pools[0].policy == Policy(
         queueing=Queueing.STRICT_FIFO,
         elastic_preemption=ElasticPreemption.NEVER,
-        placement=Placement.SPREAD,
+        placement=NodeOrder.SPREAD,
         fairness=Fairness.USAGE,
         usage_half_life_ms=DAY_MS,
         min_runtime_ms=300_000,
@@ -64,7 +64,7 @@ def test_topology_and_typical_requests_are_read() -> None:
 
 
 def test_a_bare_node_has_gpus_and_no_limits() -> None:
-    assert _node("gpus: 2") == Node("n0", "n0", "main", (Device(0), Device(1)))
+    assert _node("gpus: 2") == NodeInfo("n0", "n0", "main", (DeviceInfo(0), DeviceInfo(1)))
 
 
 def test_every_fact_of_a_node_is_read() -> None:
@@ -73,7 +73,7 @@ def test_every_fact_of_a_node_is_read() -> None:
         ' partition: p, ready: false, cordoned: true, taints: ["k=v:NoExecute", k], foreign: 1, cluster: c,'
         " sharing: false"
     )
-    devices = (Device(0, "H100", 81920), Device(1, "H100", 81920, foreign=True))
+    devices = (DeviceInfo(0, "H100", 81920), DeviceInfo(1, "H100", 81920, foreign=True))
     assert (node.devices, node.cpu_milli, node.memory_mib) == (devices, 1500, 64)
     assert node.labels == (("area", "b"), ("rack", "1"))
     assert node.taints == (Taint("k", "v", "NoExecute"), Taint("k"))
@@ -84,9 +84,9 @@ def test_every_fact_of_a_node_is_read() -> None:
 def test_slices_are_read_with_their_share() -> None:
     node = _node("gpus: 2, gpu_type: mig, slices: mig, slice_milli: 143, foreign: 1")
     mig = (Slicing.MIG, 143)
-    assert node.devices == (Device(0, "mig", None, False, *mig), Device(1, "mig", None, True, *mig))
-    assert _node("gpus: 1, slices: replicas").devices == (Device(0, slicing=Slicing.REPLICAS),)
-    assert _node("gpus: 1, slices: null, slice_milli: 1000").devices == (Device(0),)
+    assert node.devices == (DeviceInfo(0, "mig", None, False, *mig), DeviceInfo(1, "mig", None, True, *mig))
+    assert _node("gpus: 1, slices: replicas").devices == (DeviceInfo(0, slicing=Slicing.REPLICAS),)
+    assert _node("gpus: 1, slices: null, slice_milli: 1000").devices == (DeviceInfo(0),)
 
 
 def test_a_taint_may_be_a_number_in_quotes() -> None:

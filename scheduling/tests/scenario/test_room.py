@@ -7,17 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.engine import Device, DeviceShare, Memory, Node, Share
-from scheduling.scenario.room import BOTH, HELD, PROMISED, Layers, Packing, Piece, Room, pack, share_on
+from scheduling.engine import DeviceInfo, DeviceShare, GpuShare, Memory, NodeInfo
+from scheduling.scenario.room import (
+    BOTH,
+    HELD,
+    PROMISED,
+    Layers,
+    Packing,
+    Piece,
+    ScenarioFree,
+    pack,
+    share_on,
+)
 
 STOPPING, QUEUED = (HELD,), (PROMISED,)
 
 
 def _node(
     gpus: int, *, foreign: int = 0, memory_mib: int | None = None, cpu_milli: int | None = None
-) -> Node:
-    devices = tuple(Device(i, "", memory_mib, foreign=i >= gpus - foreign) for i in range(gpus))
-    return Node("n", "n", "main", devices, cpu_milli=cpu_milli)
+) -> NodeInfo:
+    devices = tuple(DeviceInfo(i, "", memory_mib, foreign=i >= gpus - foreign) for i in range(gpus))
+    return NodeInfo("n", "n", "main", devices, cpu_milli=cpu_milli)
 
 
 def _pieces(*pods: tuple[int, Layers]) -> list[Piece]:
@@ -35,11 +45,11 @@ def test_memory_is_a_share_of_the_device_rounded_up() -> None:
     assert share_on(Memory(4), _node(1, memory_mib=3)) is None
     assert share_on(Memory(1), _node(1)) is None
     assert share_on(Memory(1), _node(0)) is None
-    assert share_on(Share(2000), _node(1)) == 2000
+    assert share_on(GpuShare(2000), _node(1)) == 2000
 
 
 def test_a_fraction_goes_to_the_partly_used_device_that_fits_most_tightly() -> None:
-    room = Room(_node(3))
+    room = ScenarioFree(_node(3))
     for index, milli in ((1, 250), (2, 500)):
         room.take((DeviceShare(index, milli),), 0, 0, BOTH)
     assert room.pick(500, BOTH) == (DeviceShare(2, 500),)
@@ -49,8 +59,8 @@ def test_a_fraction_goes_to_the_partly_used_device_that_fits_most_tightly() -> N
 
 
 def test_foreign_devices_are_not_given_out() -> None:
-    assert Room(_node(2, foreign=1)).pick(1000, BOTH) == (DeviceShare(0, 1000),)
-    assert Room(_node(2, foreign=1)).pick(2000, BOTH) is None
+    assert ScenarioFree(_node(2, foreign=1)).pick(1000, BOTH) == (DeviceShare(0, 1000),)
+    assert ScenarioFree(_node(2, foreign=1)).pick(2000, BOTH) is None
 
 
 def test_what_comes_prefers_devices_that_nobody_leaves() -> None:

@@ -4,19 +4,19 @@
 
 import pytest
 
-from scheduling.engine import HOUR_MS, Team, TeamShare
+from scheduling.engine import HOUR_MS, TeamInfo, TeamShare
 
 from .builder import loaded, refusal
 
 POOLS = "pools: [{name: main}, {name: two}]\n"
 
 
-def _team(facts: str) -> Team:
+def _team(facts: str) -> TeamInfo:
     return loaded(pools=POOLS, teams=f"teams: [{{name: a, {facts}}}]\n").snapshot.teams[0]
 
 
 def test_a_team_has_weight_one_and_no_limits() -> None:
-    assert _team("parent: null") == Team("a", "a")
+    assert _team("parent: null") == TeamInfo("a", "a")
 
 
 def test_every_fact_of_a_team_is_read() -> None:

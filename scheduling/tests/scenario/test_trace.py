@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from scheduling.engine import Memory, Share, Toleration, Topology
+from scheduling.engine import GpuShare, Memory, Toleration, Topology
 from scheduling.scenario import trace as traces
 from scheduling.scenario.document import Format, ScenarioError
 from scheduling.scenario.loader import NOW_MS, Course, Scenario, load
@@ -31,7 +31,7 @@ def test_rows_are_workloads_like_those_of_the_file() -> None:
     found = traced("name,team,gpus,submitted,duration\nx,a,0.5,-5m,1h\ny,a,2,90s,30m\n", "name: own, team: a")
     assert [each.id for each in found.snapshot.workloads] == ["own", "x"]
     assert [(each.id, each.request, each.submitted_at - NOW_MS) for each in found.arrivals] == [
-        ("y", Share(2000), 90_000)
+        ("y", GpuShare(2000), 90_000)
     ]
     assert found.courses == {"x": Course(3_600_000, ()), "y": Course(1_800_000, ())}
 

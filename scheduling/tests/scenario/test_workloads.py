@@ -4,7 +4,15 @@
 
 import pytest
 
-from scheduling.engine import Dependency, Memory, OnPreemption, Request, Share, Toleration, Topology
+from scheduling.engine import (
+    AfterPreemption,
+    DependencyState,
+    GpuShare,
+    Memory,
+    Request,
+    Toleration,
+    Topology,
+)
 from scheduling.scenario.circles import first_circle
 
 from .builder import by_id, loaded, refusal, text, workload
@@ -15,7 +23,7 @@ TWO_POOLS = "pools: [{name: main, topology: [rack], nodes: [{name: n0, gpus: 4}]
 def test_a_bare_workload_is_one_elastic_pod_of_one_gpu() -> None:
     found = workload("pods: 1")
     assert (found.request, found.priority, found.pods, found.min_pods, found.pools) == (
-        Share(1000),
+        GpuShare(1000),
         50,
         1,
         1,
@@ -27,13 +35,13 @@ def test_a_bare_workload_is_one_elastic_pod_of_one_gpu() -> None:
 @pytest.mark.parametrize(
     ("row", "request_read"),
     [
-        ("gpus: 4", Share(4000)),
-        ("gpus: 0.25", Share(250)),
-        ("gpus: 0.5", Share(500)),
-        ("gpus: 0.75", Share(750)),
-        ("gpus: 1024", Share(1_024_000)),
-        ("gpu_milli: 460", Share(460)),
-        ("gpu_milli: 1000", Share(1000)),
+        ("gpus: 4", GpuShare(4000)),
+        ("gpus: 0.25", GpuShare(250)),
+        ("gpus: 0.5", GpuShare(500)),
+        ("gpus: 0.75", GpuShare(750)),
+        ("gpus: 1024", GpuShare(1_024_000)),
+        ("gpu_milli: 460", GpuShare(460)),
+        ("gpu_milli: 1000", GpuShare(1000)),
         ("gpu_memory_mib: 12000", Memory(12_000)),
     ],
 )
@@ -57,7 +65,7 @@ def test_every_other_fact_is_read() -> None:
     assert (found.gpu_types, found.partition, found.topology) == (("H100",), "p", Topology("rack", "node"))
     assert (found.time_limit_ms, found.preemptions_24h, found.held) == (7_200_000, 3, True)
     assert found.tolerations == (Toleration("k"), Toleration("k", "v"))
-    assert found.on_preemption is OnPreemption.STOP
+    assert found.on_preemption is AfterPreemption.STOP
 
 
 @pytest.mark.parametrize(
@@ -76,7 +84,7 @@ def test_pools_keep_the_order_of_preference(row: str, pools: tuple[str, ...] | N
 
 def test_who_depends_on_an_unfinished_workload_waits_for_it() -> None:
     found = by_id(loaded("name: y, team: a, depends_on: [x]\nname: x, team: a"))
-    assert (found["y"].dependency, found["x"].dependency) == (Dependency.WAITING, Dependency.NONE)
+    assert (found["y"].dependency, found["x"].dependency) == (DependencyState.WAITING, DependencyState.NONE)
 
 
 GPUS = "allowed are 0.25, 0.5, 0.75 and whole numbers from 1 to 1,024"

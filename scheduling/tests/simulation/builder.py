@@ -3,7 +3,7 @@
 from scheduling.engine import Plan, Snapshot
 from scheduling.scenario.document import Format
 from scheduling.scenario.loader import Scenario, load
-from scheduling.simulation.clock import Clock, Ending
+from scheduling.simulation.clock import Ending, SimulationClock
 from scheduling.simulation.summary import Summary, summary_of
 
 SECOND = 1000
@@ -40,7 +40,7 @@ class Diary:
 
 def run(described: Scenario, until: int, interval: int = 0) -> tuple[Ending, Diary]:
     diary = Diary(described.now)
-    return Clock(described, [diary.look]).run(until, interval), diary
+    return SimulationClock(described, [diary.look]).run(until, interval), diary
 
 
 def summary(workloads: str, until: int, *, pools: str = POOLS, teams: str = TEAMS) -> Summary:

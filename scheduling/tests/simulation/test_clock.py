@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.engine import Status
+from scheduling.engine import OpenStatus
 
 from .builder import HOUR, MINUTE, SECOND, run, scenario
 
@@ -52,7 +52,7 @@ def test_what_should_have_ended_before_ends_at_once() -> None:
 def test_devices_of_who_is_stopping_are_free_after_the_first_cycle() -> None:
     ending, diary = run(scenario("name: x, team: a, status: stopping\nname: y, team: a"), MINUTE)
     assert diary.starts == [(0, "y")]
-    assert [(each.id, each.status) for each in ending.snapshot.workloads] == [("y", Status.RUNNING)]
+    assert [(each.id, each.status) for each in ending.snapshot.workloads] == [("y", OpenStatus.RUNNING)]
 
 
 def test_cycles_are_at_least_the_interval_apart() -> None:
@@ -99,9 +99,9 @@ def test_the_last_plan_shows_the_end_and_is_not_carried_out() -> None:
 
 
 def test_the_clock_tells_how_far_it_is() -> None:
-    from scheduling.simulation.clock import Clock
+    from scheduling.simulation.clock import SimulationClock
 
     described = scenario("name: x, team: a, submitted: 1m, duration: 1m")
     told: list[int] = []
-    Clock(described).run(HOUR, tell=told.append)
+    SimulationClock(described).run(HOUR, tell=told.append)
     assert [at - described.now for at in told] == [0, MINUTE, 2 * MINUTE]

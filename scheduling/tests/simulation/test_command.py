@@ -15,7 +15,7 @@ import pytest
 
 from scheduling.engine import schedule
 from scheduling.simulation import command
-from scheduling.simulation.command import Options, run
+from scheduling.simulation.command import SimulateOptions, run
 
 CASES = Path(__file__).parents[1] / "scenario" / "cases"
 SCENARIO = """\
@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> Path:
 
 def _run(path: object, **options: Any) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
-    status = run(str(path), Options(**options), out=out, err=err)
+    status = run(str(path), SimulateOptions(**options), out=out, err=err)
     return status, out.getvalue(), err.getvalue()
 
 
@@ -154,12 +154,12 @@ def test_a_screen_gets_colour_and_its_width_but_a_file_neither(
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.delenv("NO_COLOR", raising=False)
     screen, err = Terminal(), io.StringIO()
-    assert run(str(file), Options(), out=screen, err=err) == 0
+    assert run(str(file), SimulateOptions(), out=screen, err=err) == 0
     assert "\x1b[32mstart\x1b[0m" in screen.getvalue()
     assert "start   queued     1  main  n0" in _run(file)[1]
     monkeypatch.setenv("NO_COLOR", "1")
     plain = Terminal()
-    run(str(file), Options(), out=plain, err=err)
+    run(str(file), SimulateOptions(), out=plain, err=err)
     assert "\x1b" not in plain.getvalue()
     assert max(map(len, plain.getvalue().splitlines())) <= 30
 
@@ -167,7 +167,7 @@ def test_a_screen_gets_colour_and_its_width_but_a_file_neither(
 def test_a_name_the_terminal_cannot_write_is_no_failure(file: Path) -> None:
     file.write_text(SCENARIO.replace("name: a", "name: ä").replace("team: a", "team: ä"))
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    assert run(str(file), Options(), out=out, err=out) == 0
+    assert run(str(file), SimulateOptions(), out=out, err=out) == 0
     out.flush()
     assert isinstance(out.buffer, io.BytesIO)
     assert b"x         ?     start" in out.buffer.getvalue()
@@ -256,6 +256,6 @@ def test_a_trace_adds_workloads_and_is_named_where_it_is_refused(file: Path, tmp
 
 def test_a_terminal_sees_progress_and_a_file_none(file: Path) -> None:
     err = Terminal()
-    run(str(file), Options(until_ms=1000, format="json"), out=io.StringIO(), err=err)
+    run(str(file), SimulateOptions(until_ms=1000, format="json"), out=io.StringIO(), err=err)
     assert "Simulating" in err.getvalue()
     assert _run(file, until_ms=1000)[2] == ""

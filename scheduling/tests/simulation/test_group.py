@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.engine import Pool, Share, Snapshot, Status, Team, Workload
-from scheduling.simulation.group import Group, divided
+from scheduling.engine import GpuShare, OpenStatus, PoolInfo, Snapshot, TeamInfo, WorkloadInfo
+from scheduling.simulation.group import PoolGroup, divided
 
 from .builder import scenario
 
-THREE = tuple(Pool(name, name) for name in "pqr")
-TEAM = (Team("a", "a"),)
+THREE = tuple(PoolInfo(name, name) for name in "pqr")
+TEAM = (TeamInfo("a", "a"),)
 
 
-def using(*pools: tuple[str, ...] | None) -> list[Workload]:
-    return [Workload(str(n), str(n), "a", Share(1000), pools=names) for n, names in enumerate(pools)]
+def using(*pools: tuple[str, ...] | None) -> list[WorkloadInfo]:
+    return [WorkloadInfo(str(n), str(n), "a", GpuShare(1000), pools=names) for n, names in enumerate(pools)]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def using(*pools: tuple[str, ...] | None) -> list[Workload]:
     ],
 )
 def test_pools_that_somebody_may_choose_from_are_one_group(
-    workloads: list[Workload], parts: list[str]
+    workloads: list[WorkloadInfo], parts: list[str]
 ) -> None:
     here, later = workloads[:1], workloads[1:]
     found = divided(Snapshot(THREE, TEAM, (), tuple(here)), later)
@@ -41,8 +41,8 @@ def test_an_organisation_without_pools_is_one_group() -> None:
     assert divided(empty, ()) == [empty]
 
 
-def group() -> Group:
-    return Group(scenario("name: x, team: a, status: running\nname: y, team: a").snapshot)
+def group() -> PoolGroup:
+    return PoolGroup(scenario("name: x, team: a, status: running\nname: y, team: a").snapshot)
 
 
 def test_a_group_decides_on_what_was_put_and_dropped() -> None:
@@ -71,7 +71,7 @@ def test_a_group_is_idle_while_nobody_waits_or_could_grow() -> None:
     assert found.idle
     found.put(replace(found.workloads["x"], pods=2))
     assert not found.idle
-    found.put(replace(found.workloads["x"], status=Status.STOPPING))
+    found.put(replace(found.workloads["x"], status=OpenStatus.STOPPING))
     assert found.idle
     found.put(waiting)
     assert not found.idle

@@ -2,7 +2,7 @@
 
 import io
 
-from scheduling.simulation.progress import Progress
+from scheduling.simulation.progress import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -11,7 +11,7 @@ class Terminal(io.StringIO):
 
 
 def shown(to: io.StringIO) -> str:
-    with Progress(to, start=1000, window_ms=4000) as progress:
+    with ProgressBar(to, start=1000, window_ms=4000) as progress:
         for at in range(1000, 5001, 10):
             progress.tell(at)
     return to.getvalue()
@@ -29,6 +29,6 @@ def test_a_file_gets_nothing() -> None:
 
 def test_a_window_of_nothing_is_no_failure() -> None:
     written = Terminal()
-    with Progress(written, start=5, window_ms=0) as progress:
+    with ProgressBar(written, start=5, window_ms=0) as progress:
         progress.tell(5)
     assert "Simulating" in written.getvalue()

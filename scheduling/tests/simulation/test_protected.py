@@ -5,13 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from scheduling.engine import Snapshot, Workload, schedule
-from scheduling.simulation.command import Options, run
+from scheduling.engine import Snapshot, WorkloadInfo, schedule
+from scheduling.simulation.command import SimulateOptions, run
 from scheduling.simulation.protected import protected_from
 from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting
 
 
-def found(*workloads: Workload, nodes: int = 1, **policy: Any) -> dict[str, dict[str, str]]:
+def found(*workloads: WorkloadInfo, nodes: int = 1, **policy: Any) -> dict[str, dict[str, str]]:
     """By waiting workload whom it would preempt, and why it may not."""
     rows = snapshot(
         [node(f"n{number}", 1) for number in range(nodes)], [team("a")], workloads, pool(**policy)
@@ -79,11 +79,11 @@ def test_table_and_json_name_them(tmp_path: Path) -> None:
     path = tmp_path / "case.yaml"
     path.write_text(CASE)
     out = io.StringIO()
-    assert run(str(path), Options(), out=out, err=io.StringIO()) == 0
+    assert run(str(path), SimulateOptions(), out=out, err=io.StringIO()) == 0
     assert "w      young-0        runs for 1.5 min, min_runtime is 10 min" in out.getvalue()
     assert "w      and 2 more" in out.getvalue()
     out = io.StringIO()
-    run(str(path), Options(format="json"), out=out, err=io.StringIO())
+    run(str(path), SimulateOptions(format="json"), out=out, err=io.StringIO())
     (first, *others) = json.loads(out.getvalue())["workloads"]["w"]["protected"]
     assert first == {"workload": "young-0", "why": "runs for 1.5 min, min_runtime is 10 min"}
     assert len(others) == 4

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduling.engine import HOUR_MS, Fairness, Policy, Pool, Snapshot, Team, TeamShare
-from scheduling.simulation.usage import Meter, Usage
+from scheduling.engine import HOUR_MS, Fairness, Policy, PoolInfo, Snapshot, TeamInfo, TeamShare
+from scheduling.simulation.usage import Meter, TeamUsage
 
 from .builder import HOUR, run, scenario
 
@@ -26,9 +26,11 @@ def test_it_makes_no_difference_when_somebody_looks() -> None:
 
 
 def test_only_pools_whose_fairness_is_by_usage_count() -> None:
-    by_usage = Pool("u", "u", Policy(fairness=Fairness.USAGE, usage_half_life_ms=HOUR_MS))
-    teams = (Team("a", "a", shares=(TeamShare("p", usage_gpu_ms=4), TeamShare("u", 3000, usage_gpu_ms=4))),)
-    usage = Usage(Snapshot((by_usage, Pool("p", "p")), teams, (), ()), 0)
+    by_usage = PoolInfo("u", "u", Policy(fairness=Fairness.USAGE, usage_half_life_ms=HOUR_MS))
+    teams = (
+        TeamInfo("a", "a", shares=(TeamShare("p", usage_gpu_ms=4), TeamShare("u", 3000, usage_gpu_ms=4))),
+    )
+    usage = TeamUsage(Snapshot((by_usage, PoolInfo("p", "p")), teams, (), ()), 0)
     usage.hold("a", "p", 1000, 0)
     assert (usage.counts("u"), usage.counts("p")) == (True, False)
     assert usage.teams(HOUR_MS)[0].shares == (

@@ -3,17 +3,17 @@
 from dataclasses import replace
 
 from scheduling.engine import Plan, schedule
-from scheduling.simulation.verify import MOST_SENTENCES, Verdict
+from scheduling.simulation.verify import MOST_SENTENCES, CheckerVerdict
 
 from .builder import scenario
 
 
-def verdict_on(rows: str, *, times: int = 1, spoilt: bool = False) -> Verdict:
+def verdict_on(rows: str, *, times: int = 1, spoilt: bool = False) -> CheckerVerdict:
     described = scenario(rows)
     plan: Plan = schedule(described.snapshot, described.now)
     if spoilt:
         plan = replace(plan, waits=())
-    verdict = Verdict()
+    verdict = CheckerVerdict()
     for _ in range(times):
         verdict.look(described.snapshot, plan, described.now)
     return verdict

@@ -5,11 +5,11 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import Snapshot, Status, schedule
+from scheduling.engine import OpenStatus, Snapshot, schedule
 from scheduling.scenario.loader import Scenario
-from scheduling.simulation.clock import Clock
+from scheduling.simulation.clock import SimulationClock
 from scheduling.simulation.outcome import carried_out
-from scheduling.simulation.verify import Verdict
+from scheduling.simulation.verify import CheckerVerdict
 
 from .builder import HOUR, MINUTE, run, scenario
 
@@ -76,15 +76,15 @@ def plainly(described: Scenario, until: int) -> tuple[list[Start], list[Start]]:
             victims += [(at, gone.workload) for gone in plan.preemptions]
             snapshot = carried_out(snapshot, plan, now)
             again = bool(plan.preemptions or plan.shrinks)
-    assert all(each.status in (Status.PENDING, Status.RUNNING) for each in snapshot.workloads)
+    assert all(each.status in (OpenStatus.PENDING, OpenStatus.RUNNING) for each in snapshot.workloads)
     return starts, victims
 
 
 @settings(max_examples=40, deadline=None)
 @given(organisations())
 def test_no_plan_of_a_run_breaks_a_rule(described: Scenario) -> None:
-    verdict = Verdict()
-    ending = Clock(described, [verdict.look]).run(HOUR)
+    verdict = CheckerVerdict()
+    ending = SimulationClock(described, [verdict.look]).run(HOUR)
     verdict.look(ending.snapshot, ending.plan, ending.now)
     assert verdict.sentences() == []
 

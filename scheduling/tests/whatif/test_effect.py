@@ -2,9 +2,18 @@
 
 from typing import Any
 
-from scheduling.engine import FindingCode, OnPreemption, Policy, Rule, Slicing, Snapshot, Status, Workload
+from scheduling.engine import (
+    AfterPreemption,
+    FindingCode,
+    OpenStatus,
+    Policy,
+    Rule,
+    Slicing,
+    Snapshot,
+    WorkloadInfo,
+)
 from scheduling.tests.engine.build import NOW, node, placed, snapshot, team, waiting
-from scheduling.whatif.draft import Draft, TeamDraft
+from scheduling.whatif.draft import DraftEdits, TeamDraft
 from scheduling.whatif.effect import Change, Effect, between
 from scheduling.whatif.future import Oracle
 
@@ -12,7 +21,7 @@ EIGHT = "0,1,2,3,4,5,6,7"
 
 
 def organisation(
-    *workloads: Workload, nodes: int = 1, research: float = 0, production: float = 0
+    *workloads: WorkloadInfo, nodes: int = 1, research: float = 0, production: float = 0
 ) -> Snapshot:
     """Return one pool of eights.
 
@@ -29,18 +38,18 @@ def organisation(
     return snapshot(rows, teams, workloads)
 
 
-def full_of(of: str, **fields: Any) -> list[Workload]:
+def full_of(of: str, **fields: Any) -> list[WorkloadInfo]:
     return [placed(f"run-{number}", of, on=f"n0:{number}", **fields) for number in range(8)]
 
 
-def effect(before: Snapshot, draft: Draft) -> Effect:
+def effect(before: Snapshot, draft: DraftEdits) -> Effect:
     oracle, after = Oracle(before), draft.on(before)
     futures = oracle.future(before, NOW), oracle.future(after, NOW)
     return between(*futures, before, after, newcomers=draft.newcomers, draining=draft.draining(before))
 
 
-def reserving(team_name: str, gpus: int) -> Draft:
-    return Draft(teams={team_name: TeamDraft(shares={"main": {"reservation_milli": gpus * 1000}})})
+def reserving(team_name: str, gpus: int) -> DraftEdits:
+    return DraftEdits(teams={team_name: TeamDraft(shares={"main": {"reservation_milli": gpus * 1000}})})
 
 
 def changes(found: Effect) -> dict[str, Change]:
@@ -50,8 +59,8 @@ def changes(found: Effect) -> dict[str, Change]:
 def test_a_draft_of_nothing_changes_nothing() -> None:
     rows = organisation(*full_of("research"), waiting("w", "production"))
 
-    assert not effect(rows, Draft())
-    assert Draft().on(rows) == rows
+    assert not effect(rows, DraftEdits())
+    assert DraftEdits().on(rows) == rows
 
 
 def test_a_guarantee_tells_figures_of_its_team_and_of_those_above() -> None:
@@ -95,7 +104,7 @@ def test_a_victim_that_finds_another_place_in_the_next_cycle_comes_back() -> Non
 
 def test_a_victim_that_wants_no_second_try_ends() -> None:
     rows = organisation(
-        placed("victim", "research", 8, on=f"n0:{EIGHT}", on_preemption=OnPreemption.STOP),
+        placed("victim", "research", 8, on=f"n0:{EIGHT}", on_preemption=AfterPreemption.STOP),
         waiting("mine", "production", 8, priority=100),
     )
     found = effect(rows, reserving("production", 8))
@@ -106,8 +115,8 @@ def test_a_victim_that_wants_no_second_try_ends() -> None:
 
 def test_who_would_be_preempted_anyway_is_no_difference_and_who_is_not_any_more_is_spared() -> None:
     rows = organisation(*full_of("research", priority=10), waiting("mine", "production", 3, priority=60))
-    found = effect(rows, Draft(pools={"main": {"policy": Policy(max_preemptions=5)}}))
-    spared = effect(rows, Draft(pools={"main": {"policy": Policy(min_runtime_ms=10**12)}}))
+    found = effect(rows, DraftEdits(pools={"main": {"policy": Policy(max_preemptions=5)}}))
+    spared = effect(rows, DraftEdits(pools={"main": {"policy": Policy(min_runtime_ms=10**12)}}))
 
     assert not found
     assert [row.change for row in spared.workloads].count(Change.SPARED) == 3
@@ -126,7 +135,7 @@ def test_a_gang_that_gives_up_pods_is_shrunk() -> None:
 
 def test_another_reason_is_told_with_both() -> None:
     rows = organisation(*full_of("research"), waiting("w", "production", 2, priority=10))
-    found = effect(rows, Draft(pools={"main": {"paused": True}}))
+    found = effect(rows, DraftEdits(pools={"main": {"paused": True}}))
 
     (row,) = found.workloads
     assert row.change is Change.OTHER_REASON
@@ -163,7 +172,7 @@ def test_a_warning_that_stood_before_is_not_told_again() -> None:
 
 def test_a_cordoned_node_takes_its_gpus_out_and_keeps_what_it_runs() -> None:
     rows = organisation(placed("run", "research", 4, on="n0:0,1,2,3"), waiting("w", "research", 8), nodes=2)
-    found = effect(rows, Draft(cordoned={"n1": True}))
+    found = effect(rows, DraftEdits(cordoned={"n1": True}))
 
     (row,) = found.pools
     assert (row.before.capacity_milli, row.after.capacity_milli) == (16_000, 8000)
@@ -174,13 +183,13 @@ def test_a_drained_node_sends_elastic_work_elsewhere_or_back_and_waits_for_reser
     rows = organisation(
         placed("moves", "research", 4, on="n0:0,1,2,3", priority=60),
         placed("waits", "research", 2, on="n0:4,5"),
-        placed("ends", "research", on="n0:6", on_preemption=OnPreemption.STOP),
+        placed("ends", "research", on="n0:6", on_preemption=AfterPreemption.STOP),
         placed("firm", "production", on="n0:7", priority=100),
         placed("other", "research", 4, on="n1:0,1,2,3"),
         nodes=2,
         production=1,
     )
-    found = effect(rows, Draft(drained=frozenset({"n0"})))
+    found = effect(rows, DraftEdits(drained=frozenset({"n0"})))
 
     (pool,) = found.pools
     assert (pool.after.capacity_milli, pool.after.in_use_milli) == (8000, 9000)
@@ -198,18 +207,18 @@ def test_a_drained_node_sends_elastic_work_elsewhere_or_back_and_waits_for_reser
 def test_a_gang_on_several_nodes_leaves_a_drained_one_by_the_pods_above_its_minimum() -> None:
     rows = organisation(
         placed("wide", "research", on="n1:0 n1:1 n0:0", min_pods=2),
-        placed("narrow", "research", on="n0:1 n1:2", min_pods=1, status=Status.QUEUED),
+        placed("narrow", "research", on="n0:1 n1:2", min_pods=1, status=OpenStatus.QUEUED),
         nodes=2,
     )
-    found = effect(rows, Draft(drained=frozenset({"n0"})))
+    found = effect(rows, DraftEdits(drained=frozenset({"n0"})))
 
     assert changes(found) == {"wide": Change.SHRUNK, "narrow": Change.PREEMPTED}
 
 
 def test_a_newcomer_says_what_becomes_of_it() -> None:
     rows = organisation(*full_of("research", priority=10))
-    found = effect(rows, Draft(newcomers=(waiting("new", "production", 2, priority=60),)))
-    never = effect(rows, Draft(newcomers=(waiting("new", "production", 9),)))
+    found = effect(rows, DraftEdits(newcomers=(waiting("new", "production", 2, priority=60),)))
+    never = effect(rows, DraftEdits(newcomers=(waiting("new", "production", 9),)))
 
     assert found.newcomers["new"].pool == "main"
     assert [row.change for row in found.workloads] == [Change.PREEMPTED] * 2
@@ -219,7 +228,7 @@ def test_a_newcomer_says_what_becomes_of_it() -> None:
 
 def test_many_are_counted_and_the_first_hundred_named() -> None:
     rows = organisation(*[waiting(f"w{number:03d}", "production", 1) for number in range(150)], nodes=20)
-    found = effect(rows, Draft(pools={"main": {"paused": True}}))
+    found = effect(rows, DraftEdits(pools={"main": {"paused": True}}))
 
     assert len(found.workloads) == 100
     assert [count.workloads for count in found.counts] == [150]
@@ -251,8 +260,10 @@ def test_slices_count_with_their_share_also_of_those_in_no_queue_and_of_the_pree
         ],
     )
 
-    paused = {row.workload: row for row in effect(rows, Draft(pools={"main": {"paused": True}})).workloads}
-    found = effect(rows, Draft(newcomers=(waiting("new", "research", 0.5, priority=100),)))
+    paused = {
+        row.workload: row for row in effect(rows, DraftEdits(pools={"main": {"paused": True}})).workloads
+    }
+    found = effect(rows, DraftEdits(newcomers=(waiting("new", "research", 0.5, priority=100),)))
 
     assert (paused["sliced"].gpus_milli, paused["sliced"].slices) == (2 * 429, 2)
     (count,) = found.counts

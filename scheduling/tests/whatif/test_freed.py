@@ -4,17 +4,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduling.engine import Node, Queueing, Slicing, Snapshot
-from scheduling.reading.picture import Picture
+from scheduling.engine import NodeInfo, Queueing, Slicing, Snapshot
+from scheduling.reading.picture import SnapshotPicture
 from scheduling.tests.engine.build import NOW, node, placed, pool, snapshot, team, waiting
 from scheduling.whatif.freed import more_nodes, with_more
 
 
-def picture(rows: Snapshot) -> Picture:
-    return Picture(1, datetime.fromtimestamp(NOW / 1000, UTC), rows, {}, {})
+def picture(rows: Snapshot) -> SnapshotPicture:
+    return SnapshotPicture(1, datetime.fromtimestamp(NOW / 1000, UTC), rows, {}, {})
 
 
-def full(*nodes: Node) -> Snapshot:
+def full(*nodes: NodeInfo) -> Snapshot:
     """Return a pool whose one node is full; three wait, by priority."""
     workloads = [
         *[placed(f"run-{number}", "acme", on=f"n0:{number}", priority=90) for number in range(8)],

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agentlink.agent.backends.native import adoption, budgets, events, manifests, policies, reasons, refusals
-from agentlink.agent.backends.native.events import Event
+from agentlink.agent.backends.native.events import KubeEvent
 from agentlink.agent.backends.native.facts import JobFacts
-from agentlink.agent.backends.native.inventory import Inventory
+from agentlink.agent.backends.native.inventory import NodeInventory
 from agentlink.agent.backends.native.making import NotMade, drop_budget
-from agentlink.agent.backends.native.marks import Mark, Marks
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.marks import JobOrigin, Marks
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Invalid, KubeError, NotFound
 from agentlink.agent.kube.resources import JOBS, JsonObject
-from agentlink.protocol import Adopted, AssignedPod, Assignment
+from agentlink.protocol import Adopted, AssignedPod, DesiredAttempt
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +35,12 @@ class Adopter:
     """Lets adopted Jobs run as they were planned. `cluster` is what their label says of where they are."""
 
     kube: Kube
-    names: Names
+    names: DomainNames
     marks: Marks
-    inventory: Inventory
+    inventory: NodeInventory
     cluster: str
 
-    async def start(self, assignment: Assignment, pods: Iterable[AssignedPod]) -> None:
+    async def start(self, assignment: DesiredAttempt, pods: Iterable[AssignedPod]) -> None:
         """Unsuspend an adopted Job with its pods gated; raise `NotMade` where that cannot be, `Busy` not yet."""
         job = assignment.adopted
         assert job is not None  # noqa: S101 - asked of adopted ones
@@ -51,7 +51,7 @@ class Adopter:
         if body is None or body["metadata"]["uid"] != job.uid:
             raise NotMade("job-deleted", f"The Job {job.namespace}/{job.name} is not there any more.")
         plan = _plan(assignment, pods)
-        if self.marks.kind(body) is Mark.ADOPTED and self._is_begun(body, plan):
+        if self.marks.kind(body) is JobOrigin.ADOPTED and self._is_begun(body, plan):
             return
         self._check(body, plan)
         if body.get("status", {}).get("startTime"):
@@ -144,9 +144,11 @@ class Adopter:
         await self._tell(job, "Ended", message)
 
     async def _tell(self, job: Adopted, reason: str, message: str, *, kind: str = "Warning") -> None:
-        await events.write(self.kube, Event(job.namespace, job.name, job.uid, kind, reason, message[:1000]))
+        await events.write(
+            self.kube, KubeEvent(job.namespace, job.name, job.uid, kind, reason, message[:1000])
+        )
 
-    async def was_begun(self, assignment: Assignment) -> bool:
+    async def was_begun(self, assignment: DesiredAttempt) -> bool:
         """Return whether its Job stands for the attempt, by a fresh look."""
         job = assignment.adopted
         assert job is not None  # noqa: S101 - asked of adopted ones
@@ -171,7 +173,7 @@ class Adopter:
         name = f"{entry.namespace}/{entry.name}"
         if entry.finished:
             raise NotMade(reasons.JOB_ENDED, f"The Job {name} has ended and cannot run again.")
-        if entry.mark is Mark.ADOPTED:
+        if entry.mark is JobOrigin.ADOPTED:
             raise Busy(0, "Busy", f"The Job {name} still stands for an earlier attempt.")
         status = body.get("status", {})
         if not entry.suspended or status.get("active") or status.get("terminating"):
@@ -210,7 +212,7 @@ class Adopter:
             await self.kube.patch(JOBS, metadata["name"], status, metadata["namespace"], subresource="status")
 
 
-def _plan(assignment: Assignment, pods: Iterable[AssignedPod]) -> JobPlan:
+def _plan(assignment: DesiredAttempt, pods: Iterable[AssignedPod]) -> JobPlan:
     """Return the plan of an adopted Job: one Job, its pods by their indexes."""
     ordered = tuple(sorted(pods, key=lambda pod: pod.index))
     return JobPlan(

@@ -20,8 +20,8 @@ from agentlink.agent.backends.native.affinity import Demands, demands
 from agentlink.agent.backends.native.devices import is_gpu
 from agentlink.agent.backends.native.gates import REQUIRED
 from agentlink.agent.backends.native.manifests import gpu_taints, toleration
-from agentlink.agent.backends.native.marks import Mark
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.marks import JobOrigin
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.backends.native.unmanaged import QUEUE, for_kueue
 from agentlink.agent.kube.quantities import asked
@@ -72,7 +72,7 @@ class JobEntry:
     uid: str
     namespace: str
     name: str
-    mark: Mark | None
+    mark: JobOrigin | None
     suspended: bool
     finished: bool
     stopping: bool
@@ -83,17 +83,23 @@ class JobEntry:
     held: bool = False
 
 
-def written(names: Names) -> tuple[str, ...]:
+def written(names: DomainNames) -> tuple[str, ...]:
     """Return the labels that an adopted Job bears while Chamber runs it; all others are its people's."""
     return names.cluster, names.workload, names.attempt, names.number, names.team
 
 
-def read_entry(body: JsonObject, mark: Mark | None, names: Names, *, resources: Iterable[str]) -> JobEntry:
+def read_entry(
+    body: JsonObject, mark: JobOrigin | None, names: DomainNames, *, resources: Iterable[str]
+) -> JobEntry:
     """Return what is kept of a Job."""
     metadata, spec = body["metadata"], body["spec"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     finished = is_finished(body)
-    wants = labels.get(names.adopt) == "true" and mark is not Mark.OWN and "deletionTimestamp" not in metadata
+    wants = (
+        labels.get(names.adopt) == "true"
+        and mark is not JobOrigin.OWN
+        and "deletionTimestamp" not in metadata
+    )
     patterns = tuple(resources)
     return JobEntry(
         uid=metadata["uid"],
@@ -126,7 +132,7 @@ def _is_owned(metadata: JsonObject) -> bool:
 
 
 def _described(
-    body: JsonObject, names: Names, resources: tuple[str, ...], *, finished: bool
+    body: JsonObject, names: DomainNames, resources: tuple[str, ...], *, finished: bool
 ) -> DiscoveredJob:
     """Return what a Job asks for; of one that asks for what no message can say, that it cannot be adopted."""
     try:
@@ -144,7 +150,7 @@ def _described(
 
 
 def describe(
-    body: JsonObject, names: Names, *, resources: Iterable[str], finished: bool = False
+    body: JsonObject, names: DomainNames, *, resources: Iterable[str], finished: bool = False
 ) -> DiscoveredJob:
     """Return what a Job asks for; nothing of it changes by what Chamber itself does to the Job."""
     metadata, spec = body["metadata"], body["spec"]
@@ -184,7 +190,7 @@ def describe(
     )
 
 
-def revision(body: JsonObject, names: Names) -> str:
+def revision(body: JsonObject, names: DomainNames) -> str:
     """Return a digest of what its people wrote of a Job: nothing that Chamber writes on it changes this."""
     metadata, spec = body["metadata"], body["spec"]
     template = spec["template"]
@@ -208,7 +214,7 @@ def _text(text: str) -> str:
     return text.replace("\x00", "")[:LONGEST]
 
 
-def _own_tolerations(body: JsonObject, names: Names) -> list[JsonObject]:
+def _own_tolerations(body: JsonObject, names: DomainNames) -> list[JsonObject]:
     """Return a Job's tolerations without those that Chamber added."""
     given = body["spec"]["template"]["spec"].get("tolerations") or ()
     noted = (body["metadata"].get("annotations") or {}).get(names.tolerated, "")
@@ -306,7 +312,7 @@ def _gpus(container: JsonObject, patterns: tuple[str, ...]) -> "Counter[str]":
 # Why one cannot be adopted
 
 
-def problems(spec: JsonObject, gpus: "Counter[str]", demanded: Demands, names: Names) -> Iterator[str]:
+def problems(spec: JsonObject, gpus: "Counter[str]", demanded: Demands, names: DomainNames) -> Iterator[str]:
     """Yield a sentence for each thing for which no policy lets a Job be adopted."""
     pod = spec["template"]["spec"]
     yield from _of_shape(spec)
@@ -316,7 +322,7 @@ def problems(spec: JsonObject, gpus: "Counter[str]", demanded: Demands, names: N
     yield from _of_host(pod)
 
 
-def _of_queue(metadata: JsonObject, names: Names) -> Iterator[str]:
+def _of_queue(metadata: JsonObject, names: DomainNames) -> Iterator[str]:
     """Yield why it is not for two to decide when a Job runs."""
     queue = (metadata.get("labels") or {}).get(QUEUE)
     if queue:
@@ -364,7 +370,7 @@ def _of_gpus(pod: JsonObject, gpus: "Counter[str]", demanded: Demands) -> Iterat
         )
 
 
-def _of_place(pod: JsonObject, names: Names) -> Iterator[str]:
+def _of_place(pod: JsonObject, names: DomainNames) -> Iterator[str]:
     """What decides where pods go, or who must make room for them, instead of the plan."""
     if pod.get("nodeName"):
         yield f"It names its node ({pod['nodeName']}); use a nodeSelector."
@@ -439,7 +445,7 @@ def _of_security(whose: str, context: JsonObject) -> Iterator[str]:
 def started(
     body: JsonObject,
     plan: JobPlan,
-    names: Names,
+    names: DomainNames,
     *,
     slug: str,
     labels: dict[str, str],
@@ -503,7 +509,7 @@ def tolerates(pod: JsonObject, taint: str) -> bool:
     )
 
 
-def released(body: JsonObject, names: Names) -> JsonObject:
+def released(body: JsonObject, names: DomainNames) -> JsonObject:
     """Return the merge patch that takes off what Chamber wrote on a Job. Which tolerations were added is kept for as
     long as they can be taken off.
     """
@@ -517,7 +523,7 @@ def released(body: JsonObject, names: Names) -> JsonObject:
     return {"metadata": {"labels": dict.fromkeys(labels), "annotations": dict.fromkeys(annotations)}}
 
 
-def ungated(body: JsonObject, names: Names) -> JsonObject:
+def ungated(body: JsonObject, names: DomainNames) -> JsonObject:
     """Return the merge patch that takes Chamber's gate, labels and tolerations off the pods that a suspended Job would
     make.
     """

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from agentlink.agent.backends.native.facts import BACKING_OFF, JobFacts, PodFacts
 from agentlink.agent.backends.native.inventory import NodeUse
-from agentlink.agent.backends.native.phases import Attempt
-from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.backends.native.phases import ObservedAttempt
+from agentlink.agent.backends.native.plans import AttemptVerdict
 from agentlink.protocol import AssignedPod
 
 K = TypeVar("K", bound=Hashable)
@@ -34,7 +34,7 @@ class CountedPod(NamedTuple):
     leaving: bool = False
 
 
-class Attempts:
+class AttemptIndex:
     """Everything by attempt. `touch` is called with each attempt of which something changed, `touch_node` with each
     node whose pods did.
 
@@ -92,12 +92,12 @@ class Attempts:
     def __contains__(self, attempt: UUID) -> bool:
         return attempt in self._jobs
 
-    def get(self, attempt: UUID) -> Attempt | None:
+    def get(self, attempt: UUID) -> ObservedAttempt | None:
         """Return an attempt as the cluster has it; None where it has nothing."""
         jobs = self._jobs.get(attempt)
         if not jobs:
             return None
-        return Attempt.of(jobs.values(), self.pods(attempt))
+        return ObservedAttempt.of(jobs.values(), self.pods(attempt))
 
     def jobs(self, attempt: UUID) -> list[JobFacts]:
         """Return the Jobs of an attempt."""
@@ -159,13 +159,13 @@ class Attempts:
                     leaving = planned.index in job.removed
                     yield CountedPod(job.namespace, job.plan.attempt, planned, job.requests, leaving=leaving)
 
-    def overtaken(self, attempt: Attempt) -> datetime | None:
+    def overtaken(self, attempt: ObservedAttempt) -> datetime | None:
         """Return since when the Jobs' controller has dealt with Jobs that began after the attempt's."""
         begun = max(job.begun_at for job in attempt.jobs)
         later = (job for job in self._by_owner.values() if job.begun_at > begun)
         return min((job.started_at for job in later if job.started_at is not None), default=None)
 
-    def judge(self, job: JobFacts, verdict: Verdict) -> None:
+    def judge(self, job: JobFacts, verdict: AttemptVerdict) -> None:
         """Note a verdict on a Job that is gone, or going: nothing can be written to it."""
         jobs = self._jobs.get(job.plan.attempt, {})
         if job.uid in jobs:

@@ -16,10 +16,10 @@ from agentlink.agent.backends.native import manifests
 from agentlink.agent.backends.native.facts import CONTROLLER_UID, JobFacts
 from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.resources import BUDGETS, JsonObject
-from agentlink.protocol import Assignment
+from agentlink.protocol import DesiredAttempt
 
 
-class Kind(StrEnum):
+class DisruptionKind(StrEnum):
     """Which workloads; `none` stands alone, for no others. `adopted`: Jobs that an eviction would end for good."""
 
     RESERVED = "reserved"
@@ -29,8 +29,8 @@ class Kind(StrEnum):
     NONE = "none"
 
 
-ANNOTATED = frozenset({Kind.RESERVED, Kind.GANGS})
-USUAL = ANNOTATED | {Kind.ADOPTED}
+ANNOTATED = frozenset({DisruptionKind.RESERVED, DisruptionKind.GANGS})
+USUAL = ANNOTATED | {DisruptionKind.ADOPTED}
 DO_NOT_DISRUPT: Mapping[str, str] = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
@@ -41,30 +41,30 @@ DO_NOT_DISRUPT: Mapping[str, str] = {
 class Disruption:
     """Which workloads have budgets, and which annotations. `single`: elastic ones of one pod."""
 
-    budgets: frozenset[Kind] = USUAL
-    annotated: frozenset[Kind] = ANNOTATED
+    budgets: frozenset[DisruptionKind] = USUAL
+    annotated: frozenset[DisruptionKind] = ANNOTATED
 
     @classmethod
     def of(cls, budgets: Iterable[str] = (), annotated: Iterable[str] = ()) -> "Disruption":
         """Return what was asked for by words; the usual where nothing was. Raises `ValueError` for other words."""
-        asked = [frozenset(Kind(word) for word in words) for words in (budgets, annotated)]
+        asked = [frozenset(DisruptionKind(word) for word in words) for words in (budgets, annotated)]
         return cls(asked[0] or USUAL, asked[1] or ANNOTATED)
 
-    def annotations(self, assignment: Assignment) -> dict[str, str]:
+    def annotations(self, assignment: DesiredAttempt) -> dict[str, str]:
         """Return the annotations of an assignment's pods."""
         return dict(DO_NOT_DISRUPT) if _kinds(assignment) & self.annotated else {}
 
-    def has_budget(self, assignment: Assignment, job: JobFacts) -> bool:
+    def has_budget(self, assignment: DesiredAttempt, job: JobFacts) -> bool:
         """Return whether a Job of an assignment has a budget."""
         ends = job.adopted and job.eviction is not Eviction.SPARED
-        return bool((_kinds(assignment) | ({Kind.ADOPTED} if ends else set())) & self.budgets)
+        return bool((_kinds(assignment) | ({DisruptionKind.ADOPTED} if ends else set())) & self.budgets)
 
 
-def _kinds(assignment: Assignment) -> frozenset[Kind]:
-    found = {Kind.RESERVED} if assignment.reserved else set()
+def _kinds(assignment: DesiredAttempt) -> frozenset[DisruptionKind]:
+    found = {DisruptionKind.RESERVED} if assignment.reserved else set()
     if manifests.is_distributed(assignment):
-        found.add(Kind.GANGS)
-    return frozenset(found or {Kind.SINGLE})
+        found.add(DisruptionKind.GANGS)
+    return frozenset(found or {DisruptionKind.SINGLE})
 
 
 def name_of(job: JobFacts) -> str:

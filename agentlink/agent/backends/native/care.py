@@ -14,17 +14,25 @@ from uuid import UUID
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native import gates, phases, policies, reasons, stopping
 from agentlink.agent.backends.native.adopting import MOST_WORDS, Adopter
-from agentlink.agent.backends.native.attempts import Attempts
+from agentlink.agent.backends.native.attempts import AttemptIndex
 from agentlink.agent.backends.native.facts import PodFacts, tail
 from agentlink.agent.backends.native.maintenance import Maintenance
 from agentlink.agent.backends.native.making import Maker, NotMade, refused_for_now
 from agentlink.agent.backends.native.manifests import Wave
-from agentlink.agent.backends.native.phases import Attempt, Slot
-from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.backends.native.phases import ObservedAttempt, Slot
+from agentlink.agent.backends.native.plans import AttemptVerdict
 from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.backends.native.refusals import PLAN_QUOTA
 from agentlink.agent.kube.errors import KubeError, NotFound
-from agentlink.protocol import DISPLACING, MAX_SENTENCE, Adopted, AssignedPod, Assignment, Phase, PodState
+from agentlink.protocol import (
+    DISPLACING,
+    MAX_SENTENCE,
+    Adopted,
+    AssignedPod,
+    DesiredAttempt,
+    PodState,
+    ReportedPhase,
+)
 from chamber.logs import Lasting
 
 logger = logging.getLogger(__name__)
@@ -47,10 +55,10 @@ ASK_REFUSAL_AGAIN = timedelta(seconds=reasons.ASK_UNMADE_SECONDS - 1)
 
 
 @dataclass(slots=True)
-class Asked:
+class OpenOrders:
     """What was asked for an attempt and is not done yet."""
 
-    assignment: Assignment | None = None
+    assignment: DesiredAttempt | None = None
     pods: dict[int, AssignedPod] = field(default_factory=dict)
     remove: set[int] = field(default_factory=set)
     stop: bool = False
@@ -70,12 +78,12 @@ class Care:
         self,
         maker: Maker,
         adopter: Adopter,
-        attempts: Attempts,
+        attempts: AttemptIndex,
         *,
         namespace: str,
         touch: Callable[[UUID], None],
-        has_room: Callable[[Assignment], bool] = lambda _: True,
-        why_closed: Callable[[Assignment], str] = lambda _: "",
+        has_room: Callable[[DesiredAttempt], bool] = lambda _: True,
+        why_closed: Callable[[DesiredAttempt], str] = lambda _: "",
         maintenance: Maintenance | None = None,
         foreign: Callable[[str], str] = lambda _: "",
     ) -> None:
@@ -84,8 +92,8 @@ class Care:
         self._maintenance = maintenance
         self._maker, self._attempts, self._namespace, self._touch = maker, attempts, namespace, touch
         self._kube, self._names = maker.kube, maker.names
-        self._asked: dict[UUID, Asked] = {}
-        self._expected: dict[UUID, Assignment] = {}
+        self._asked: dict[UUID, OpenOrders] = {}
+        self._expected: dict[UUID, DesiredAttempt] = {}
         self._unmade: dict[UUID, Observation] = {}
         """Attempts of which nothing is in the cluster: refused, or stopped before anything was made."""
         self._free: dict[UUID, dict[str, datetime]] = {}
@@ -96,7 +104,7 @@ class Care:
         """Pods, by uid, that were freed of their gates, also while that is not seen yet."""
         self._begun: dict[UUID, frozenset[str]] = {}
         """The pods of adopted attempts, by the ends of their uids, that were first let go, or are being."""
-        self._ending: dict[UUID, tuple[datetime, Verdict]] = {}
+        self._ending: dict[UUID, tuple[datetime, AttemptVerdict]] = {}
         """Since when adopted attempts may end with their Jobs, for a pod that these lost, and for which cause."""
         self._provided: dict[UUID, set[int]] = {}
         """Waves that have all they need besides their pods."""
@@ -113,9 +121,9 @@ class Care:
         """Why the cluster does not make pods of attempts, None where it does not say."""
         self._asked_refusals: dict[UUID, datetime] = {}
 
-    def ask(self, attempt: UUID) -> Asked:
+    def ask(self, attempt: UUID) -> OpenOrders:
         """Return what is asked for an attempt, to be added to."""
-        return self._asked.setdefault(attempt, Asked())
+        return self._asked.setdefault(attempt, OpenOrders())
 
     def makes(self, attempt: UUID, index: int) -> bool:
         """Return whether a pod was asked for and is not seen yet."""
@@ -128,7 +136,7 @@ class Care:
             for slot in slots
         )
 
-    def expect(self, assignments: Collection[Assignment]) -> set[UUID]:
+    def expect(self, assignments: Collection[DesiredAttempt]) -> set[UUID]:
         """Take in which attempts are wanted and let go; return those that were not before."""
         before, self._expected = self._expected, {each.attempt: each for each in assignments}
         return self._expected.keys() - before.keys()
@@ -190,7 +198,9 @@ class Care:
         await self._limit(found)
         return later or judgement.look_again_seconds
 
-    async def _create(self, assignment: Assignment, asked: Asked, found: Attempt | None) -> None:
+    async def _create(
+        self, assignment: DesiredAttempt, asked: OpenOrders, found: ObservedAttempt | None
+    ) -> None:
         """Make the pods that were asked for; a refusal ends the attempt."""
         namespace = assignment.namespace or self._namespace
         made = {
@@ -217,7 +227,7 @@ class Care:
         self._tries.pop(assignment.attempt, None)
         asked.pods.clear()
 
-    def _refused_for_now(self, assignment: Assignment, error: KubeError) -> NotMade:
+    def _refused_for_now(self, assignment: DesiredAttempt, error: KubeError) -> NotMade:
         """Return the refusal of a cluster that could not take something too often; raise the error before that."""
         attempt, namespace = assignment.attempt, assignment.namespace or self._namespace
         tries = self._tries[attempt] = self._tries.get(attempt, 0) + 1
@@ -231,7 +241,7 @@ class Care:
 
     @staticmethod
     def _wave(
-        assignment: Assignment, pods: Sequence[AssignedPod], namespace: str, found: Attempt | None
+        assignment: DesiredAttempt, pods: Sequence[AssignedPod], namespace: str, found: ObservedAttempt | None
     ) -> Wave:
         """Return the wave that the pods are: the attempt's first, one more, or the rest of one that is not whole."""
         if found is None:
@@ -246,9 +256,11 @@ class Care:
             master=f"{first.job.name}-{first.completion}",
         )  # fmt: skip
 
-    async def _refuse(self, assignment: Assignment, refusal: NotMade, found: Attempt | None) -> None:
+    async def _refuse(
+        self, assignment: DesiredAttempt, refusal: NotMade, found: ObservedAttempt | None
+    ) -> None:
         """End an attempt that the cluster does not take, on its Jobs where it has some."""
-        verdict = Verdict(refusal.code, refusal.message[:MAX_SENTENCE], _now(), refused=True)
+        verdict = AttemptVerdict(refusal.code, refusal.message[:MAX_SENTENCE], _now(), refused=True)
         if found is None and assignment.adopted is not None and refusal.code == reasons.JOB_ENDED:
             await self._adopter.tell_ended(assignment.adopted, verdict.message)
         elif found is None and assignment.adopted is not None:
@@ -258,12 +270,12 @@ class Care:
             await self._record(found, replace(verdict, refused=found.running_at is None))
             return
         self._unmade[assignment.attempt] = Observation(
-            workload=assignment.workload, attempt=assignment.attempt, number=assignment.number, phase=Phase.FAILED,
-            reason=verdict.code, message=verdict.message, ended_at=verdict.at,
+            workload=assignment.workload, attempt=assignment.attempt, number=assignment.number,
+            phase=ReportedPhase.FAILED, reason=verdict.code, message=verdict.message, ended_at=verdict.at,
         )  # fmt: skip
         self._touch(assignment.attempt)
 
-    async def _stop(self, attempt: UUID, asked: Asked) -> float | None:
+    async def _stop(self, attempt: UUID, asked: OpenOrders) -> float | None:
         found = self._attempts.get(attempt)
         if found is None:
             return await self._stop_unseen(attempt, asked)
@@ -272,7 +284,7 @@ class Care:
             await stopping.stop(self._kube, job, pods, self._names, at=_now())
         return None
 
-    async def _stop_unseen(self, attempt: UUID, asked: Asked) -> float | None:
+    async def _stop_unseen(self, attempt: UUID, asked: OpenOrders) -> float | None:
         """Stop what may have been made a moment ago and is not seen yet; if nothing was, say that it is gone."""
         assignment = asked.assignment
         if assignment is None or attempt in self._unmade:
@@ -280,18 +292,18 @@ class Care:
         if asked.tried and await self._was_made(assignment):
             return UNSEEN_SECONDS
         self._unmade[attempt] = Observation(
-            workload=assignment.workload, attempt=attempt, number=assignment.number, phase=Phase.GONE
+            workload=assignment.workload, attempt=attempt, number=assignment.number, phase=ReportedPhase.GONE
         )
         self._touch(attempt)
         return None
 
-    async def _was_made(self, assignment: Assignment) -> bool:
+    async def _was_made(self, assignment: DesiredAttempt) -> bool:
         """Return whether a Job of the attempt is there, by a fresh look."""
         if assignment.adopted is not None:
             return await self._adopter.was_begun(assignment)
         return await self._maker.was_made(assignment, assignment.namespace or self._namespace)
 
-    async def _remove(self, found: Attempt, asked: Asked) -> None:
+    async def _remove(self, found: ObservedAttempt, asked: OpenOrders) -> None:
         """Take pods from Jobs that go on."""
         for job in found.jobs:
             indexes = {pod.index for pod in job.plan.pods} & asked.remove
@@ -327,7 +339,7 @@ class Care:
             self._protected.discard(attempt)
             self._tries.pop(attempt, None)
 
-    async def _end(self, found: Attempt, verdict: Verdict) -> float | None:
+    async def _end(self, found: ObservedAttempt, verdict: AttemptVerdict) -> float | None:
         """Record how an attempt ended; or return when to look again, where its adopted Job may be about to end for a
         pod that it lost: nobody is told before that it may be tried again.
         """
@@ -342,7 +354,7 @@ class Care:
         await self._record(found, verdict)
         return None
 
-    async def _judge(self, found: Attempt) -> reasons.Judgement:
+    async def _judge(self, found: ObservedAttempt) -> reasons.Judgement:
         """Return what is to be said of an attempt's end. What time alone brings about is looked at afresh: the API
         server may have been away, and the pods have gone on.
         """
@@ -356,7 +368,7 @@ class Care:
             return reasons.Judgement() if fresh.succeeded else await self._judge_as(fresh)
         return judgement
 
-    async def _judge_as(self, found: Attempt) -> reasons.Judgement:
+    async def _judge_as(self, found: ObservedAttempt) -> reasons.Judgement:
         now = _now()
         if reasons.lacks_a_cause(found, now=now):
             found = await self._seen_afresh(found)
@@ -389,7 +401,7 @@ class Care:
             unmounted=await self._look_for_volumes(found, now),
         )  # fmt: skip
 
-    async def _look_for_refusal(self, found: Attempt, now: datetime) -> str | None:
+    async def _look_for_refusal(self, found: ObservedAttempt, now: datetime) -> str | None:
         """Return why the cluster does not make pods that should be there, and have that be observed."""
         attempt = found.jobs[0].plan.attempt
         if not reasons.asks_why_unmade(found, now=now, after=reasons.ASK_UNMADE_SECONDS):
@@ -404,7 +416,7 @@ class Care:
             self._touch(attempt)
         return self._refusals[attempt]
 
-    async def _look_for_volumes(self, found: Attempt, now: datetime) -> dict[int, str]:
+    async def _look_for_volumes(self, found: ObservedAttempt, now: datetime) -> dict[int, str]:
         """Return why a pod that is on its node does not get its volumes, and have that be observed."""
         attempt, slot = found.jobs[0].plan.attempt, reasons.unmounted(found, now=now)
         asked = self._asked_volumes.get(attempt)
@@ -419,14 +431,14 @@ class Care:
             self._touch(attempt)
         return told
 
-    async def _seen_afresh(self, found: Attempt) -> Attempt:
+    async def _seen_afresh(self, found: ObservedAttempt) -> ObservedAttempt:
         """Return an attempt with its pods as they are now: what is heard of Jobs may be ahead of what is of pods."""
         pods = {pod.uid: pod for pod in self._attempts.pods(found.jobs[0].plan.attempt)}
         for job in found.jobs:
             pods |= {pod.uid: pod for pod in await self._maker.pods(job.namespace, job.uid)}
-        return Attempt.of(found.jobs, pods.values())
+        return ObservedAttempt.of(found.jobs, pods.values())
 
-    def _note_free(self, found: Attempt, now: datetime) -> dict[str, datetime]:
+    def _note_free(self, found: ObservedAttempt, now: datetime) -> dict[str, datetime]:
         """Return since when those pods are free to go that are not bound; noted when they are first seen so."""
         pods = (slot.pod for slot in found.slots if slot.pod is not None)
         free = [pod.uid for pod in pods if not (pod.gates or pod.node or pod.is_over)]
@@ -435,7 +447,7 @@ class Care:
             self._free[found.jobs[0].plan.attempt] = {uid: before.get(uid, now) for uid in free}
         return self._free.get(found.jobs[0].plan.attempt, {})
 
-    def _replaced(self, found: Attempt) -> dict[str, PodFacts | None]:
+    def _replaced(self, found: ObservedAttempt) -> dict[str, PodFacts | None]:
         """Return gated pods of adopted Jobs, by uid, that came in the place of others, with these as far as they are
         known: those that are none of the pods that were let go first.
         """
@@ -450,7 +462,7 @@ class Care:
                 replaced[pod.uid] = next(same, None)
         return replaced
 
-    async def _note_begun(self, found: Attempt, slots: Iterable[Slot]) -> None:
+    async def _note_begun(self, found: ObservedAttempt, slots: Iterable[Slot]) -> None:
         """Note which pods of an adopted Job are let go, before the first is: on the Job itself, for the next agent,
         where its controller may make others in their place.
         """
@@ -465,7 +477,7 @@ class Care:
             await stopping.note_let_go(self._kube, job, begun, self._names)
         self._begun[attempt] = begun
 
-    async def _record(self, found: Attempt, verdict: Verdict) -> None:
+    async def _record(self, found: ObservedAttempt, verdict: AttemptVerdict) -> None:
         """Write down how an attempt ended before anybody is told; of an adopted one its Job is told, too."""
         job, ended = found.jobs[0], reasons.with_its_job(found, verdict)
         if job.adopted and not job.vanished:
@@ -494,7 +506,7 @@ class Care:
                 return
         self._attempts.judge(job, verdict)
 
-    async def _protect(self, attempt: UUID, found: Attempt) -> None:
+    async def _protect(self, attempt: UUID, found: ObservedAttempt) -> None:
         """Have an adopted Job protected from evictions, also one that runs since before this agent. Where that fails it
         runs all the same, and it is tried again at the next look. Before it runs it is told what an eviction would do.
         """
@@ -513,7 +525,7 @@ class Care:
         else:
             self._protected.add(attempt)
 
-    async def _let_go(self, attempt: UUID, found: Attempt) -> None:
+    async def _let_go(self, attempt: UUID, found: ObservedAttempt) -> None:
         """Let the pods of whole waves go, where the attempt is wanted."""
         assignment = self._expected.get(attempt)
         freed = self._freed.setdefault(attempt, set())
@@ -539,7 +551,7 @@ class Care:
             await self._refuse(assignment, self._refused_for_now(assignment, error), found)
         self._tries.pop(attempt, None)
 
-    async def _limit(self, found: Attempt) -> None:
+    async def _limit(self, found: ObservedAttempt) -> None:
         running_at = found.running_at
         for job in found.jobs:
             limited = job.plan.time_limit_seconds is not None and job.deadline_seconds is None

@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agentlink.agent.backends.native.devices import CannotHold, Claim
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.slices import Mark, SliceDevice
+from agentlink.agent.backends.native.devices import CannotHold, DeviceClaim
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.slices import DeviceAttribute, SliceDevice
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from agentlink.agent.kube.errors import AlreadyExists, Invalid, NotFound, ObjectConflict
 from agentlink.agent.kube.resources import RESOURCE_CLAIMS, JsonObject
 
 SHARED = "chamber-shared-"
@@ -40,7 +40,7 @@ class ClaimFacts:
     """Whether a pod has reserved the devices that it was given."""
 
 
-def read_claim(body: JsonObject, names: Names) -> ClaimFacts:
+def read_claim(body: JsonObject, names: DomainNames) -> ClaimFacts:
     """Return what is kept of a claim, whosever it is. Access to watch over devices takes them from nobody."""
     metadata = body["metadata"]
     allocation = body.get("status", {}).get("allocation") or {}
@@ -60,7 +60,7 @@ def read_claim(body: JsonObject, names: Names) -> ClaimFacts:
     )
 
 
-def _pins(names: Names) -> str:
+def _pins(names: DomainNames) -> str:
     """Return the annotation that remembers the plan's index of each device."""
     return f"{names.domain}/devices"
 
@@ -76,7 +76,7 @@ def _read_pins(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((key, index) for key, index in known if 0 <= index < MOST_INDEX)
 
 
-def name_of(claim: Claim, base: str) -> str:
+def name_of(claim: DeviceClaim, base: str) -> str:
     """Return a claim's name: `base` for the one of a pod of its own, the device's for a shared one."""
     if not claim.shared:
         return base
@@ -85,16 +85,16 @@ def name_of(claim: Claim, base: str) -> str:
 
 
 def body(
-    claim: Claim,
+    claim: DeviceClaim,
     name: str,
     labels: Mapping[str, str],
     owner: JsonObject,
     *,
-    names: Names,
+    names: DomainNames,
     classes: Mapping[str, str],
 ) -> JsonObject:
     """Return the object. `classes` has the device class of a driver, or of `driver/kind`, where another is wanted."""
-    alike: dict[tuple[str, str, str, str], list[Mark]] = defaultdict(list)
+    alike: dict[tuple[str, str, str, str], list[DeviceAttribute]] = defaultdict(list)
     for _, device in claim.devices:
         of = (device_class(device, classes), device.driver, device.mark.domain, device.mark.name)
         alike[of].append(device.mark)
@@ -133,7 +133,7 @@ def device_class(device: SliceDevice, classes: Mapping[str, str]) -> str:
     return device.driver if device.kind == "gpu" else f"{device.kind}.{device.driver.partition('.')[2]}"
 
 
-def _expression(driver: str, marks: list[Mark]) -> str:
+def _expression(driver: str, marks: list[DeviceAttribute]) -> str:
     domain, name = marks[0].domain, marks[0].name
     attributes = f'device.attributes["{domain}"]'
     values = ", ".join(sorted(mark.value for mark in marks))
@@ -171,6 +171,6 @@ async def _join(kube: Kube, name: str, namespace: str, owner: JsonObject) -> boo
             change = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}}
             change["metadata"]["ownerReferences"] = [*owners, owner]
             await kube.patch(RESOURCE_CLAIMS, name, change, namespace)
-    except (Conflict, Invalid, NotFound):
+    except (ObjectConflict, Invalid, NotFound):
         return False
     return True

@@ -16,19 +16,19 @@ from uuid import UUID
 from agentlink.agent.backends.base import Found, LogPiece, Observation
 from agentlink.agent.backends.native import events, foreign, logs
 from agentlink.agent.backends.native.adopting import Adopter
-from agentlink.agent.backends.native.attempts import Attempts
+from agentlink.agent.backends.native.attempts import AttemptIndex
 from agentlink.agent.backends.native.budgets import Disruption
-from agentlink.agent.backends.native.care import Asked, Care
+from agentlink.agent.backends.native.care import Care, OpenOrders
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, read_job, read_pod
-from agentlink.agent.backends.native.inventory import Inventory, Settings
+from agentlink.agent.backends.native.inventory import NodeInventory, Settings
 from agentlink.agent.backends.native.maintenance import Maintenance
 from agentlink.agent.backends.native.making import Maker
-from agentlink.agent.backends.native.marks import Mark, Marks
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.marks import JobOrigin, Marks
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.nodes import NodeFacts
-from agentlink.agent.backends.native.places import ROLE, Keeper
+from agentlink.agent.backends.native.places import ROLE, NamespaceKeeper
 from agentlink.agent.backends.native.spaces import Spaces
-from agentlink.agent.backends.native.usage import EXPORTERS, PORT, GpuUse, Holder
+from agentlink.agent.backends.native.usage import EXPORTERS, PORT, GpuExporters, Holder
 from agentlink.agent.backends.native.work import Work
 from agentlink.agent.figures import FIGURES
 from agentlink.agent.kube.client import Kube
@@ -37,10 +37,10 @@ from agentlink.agent.kube.resources import JOBS, NAMESPACES, NODES, PODS, JsonOb
 from agentlink.protocol import (
     ENDED,
     AssignedPod,
-    Assignment,
+    DesiredAttempt,
     Namespaces,
     NodeReport,
-    Phase,
+    ReportedPhase,
     UsageFigure,
     Verdict,
 )
@@ -68,7 +68,7 @@ class NativeCluster:
         own_namespace: str,
         namespace: str = "",
         settings: Settings | None = None,
-        names: Names | None = None,
+        names: DomainNames | None = None,
         exporters: Sequence[str] = EXPORTERS,
         exporter_port: int = PORT,
         role: str = ROLE,
@@ -77,15 +77,15 @@ class NativeCluster:
     ) -> None:
         self.kube = kube
         self._role, self._disruption = role, disruption or Disruption()
-        self.names = names or Names()
+        self.names = names or DomainNames()
         self._own_namespace, self._namespace = own_namespace, namespace or own_namespace
         self._known_marks = marks
         self._version = 1
         self._changed_at: OrderedDict[UUID, int] = OrderedDict()
         self._waiting: set[asyncio.Event] = set()
         self._work: Work[UUID] = Work(self._look_after)
-        self.attempts = Attempts(self._touch, self._touch_node)
-        self.inventory = Inventory(
+        self.attempts = AttemptIndex(self._touch, self._touch_node)
+        self.inventory = NodeInventory(
             kube,
             use_of=self.attempts.use_of,
             owns=self.attempts.owns,
@@ -100,7 +100,7 @@ class NativeCluster:
         )
         self._pods: Reflector[PodFacts] = Reflector(kube, PODS, read_pod, on_change=self._take_pod)
         self._bound: frozenset[str] = frozenset()
-        self._gpu_use = GpuUse(
+        self._gpu_use = GpuExporters(
             kube, holders=self._holders, users=self._users, labels=exporters, port=exporter_port
         )
         self._tasks = asyncio.TaskGroup()
@@ -116,7 +116,7 @@ class NativeCluster:
         adopter = Adopter(self.kube, self.names, self._marks, self.inventory, self.uid)
         FIGURES.waiting = self._work.__len__
         await self._tasks.__aenter__()
-        keeper = Keeper(
+        keeper = NamespaceKeeper(
             self.kube, self.inventory, self.names, own_namespace=self._own_namespace, role=self._role
         )
         self._spaces = Spaces(
@@ -168,7 +168,7 @@ class NativeCluster:
 
     def _read_job(self, body: JsonObject) -> JobFacts | None:
         mark = self._marks.kind(body)
-        return read_job(body, self.names, adopted=mark is Mark.ADOPTED) if mark is not None else None
+        return read_job(body, self.names, adopted=mark is JobOrigin.ADOPTED) if mark is not None else None
 
     # What an agent asks for (agentlink.agent.backends.base.Backend)
 
@@ -188,7 +188,9 @@ class NativeCluster:
             seen = self._care.see(attempt)
             if seen is not None:
                 found.append(seen)
-        self._spaces.end([seen.attempt for seen in found if seen.phase in ENDED or seen.phase is Phase.GONE])
+        self._spaces.end(
+            [seen.attempt for seen in found if seen.phase in ENDED or seen.phase is ReportedPhase.GONE]
+        )
         return self._version, found[::-1]
 
     async def changed(self, since: int) -> None:
@@ -202,13 +204,13 @@ class NativeCluster:
         finally:
             self._waiting.discard(bell)
 
-    async def expect(self, assignments: Collection[Assignment]) -> None:
+    async def expect(self, assignments: Collection[DesiredAttempt]) -> None:
         """Take in which attempts are wanted and let go: only their pods are freed of their gates."""
         await self._spaces.expect(assignments)
         for attempt in self._care.expect(assignments):
             self._work.add(attempt)
 
-    async def create(self, assignment: Assignment, pods: Sequence[AssignedPod]) -> None:
+    async def create(self, assignment: DesiredAttempt, pods: Sequence[AssignedPod]) -> None:
         """Have these pods created; a refusal is observed as a failure."""
         asked = self._ask(assignment.attempt)
         asked.assignment = assignment
@@ -270,7 +272,7 @@ class NativeCluster:
 
     # What is heard
 
-    def _ask(self, attempt: UUID) -> Asked:
+    def _ask(self, attempt: UUID) -> OpenOrders:
         self._work.add(attempt)
         return self._care.ask(attempt)
 
@@ -308,7 +310,7 @@ class NativeCluster:
 
     def _tell_of_node(self, node: NodeFacts, problem: str) -> None:
         """Say on a node what an operator asked of it and cannot be done."""
-        told = events.Event(
+        told = events.KubeEvent(
             events.OF_NODES, node.name, node.uid, "Warning", "DrainNotRead", problem[:1000], NODES
         )
         self._spaces.say(told)

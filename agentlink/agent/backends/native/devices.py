@@ -23,7 +23,7 @@ class CannotHold(Exception):  # noqa: N818 - a refusal, told to whoever planned
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class ClusterDevice:
     """A GPU of a node, or a slice of one: of a MIG profile, or a replica of a shared GPU.
 
     `resource` is the device plugin's name, empty under Dynamic Resource Allocation. `replicas` says into how many it is
@@ -46,7 +46,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class DeviceClaim:
     """Devices of one node that a pod claims, with their indexes; `shared` with the other pods of the same device."""
 
     devices: tuple[tuple[int, SliceDevice], ...]
@@ -54,23 +54,23 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ContainerRequest:
     """What a pod's container asks for: limits on resources by name, and claims."""
 
     limits: tuple[tuple[str, str], ...] = ()
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[DeviceClaim, ...] = ()
 
 
 def of_plugin(
     labels: Mapping[str, str], capacity: Mapping[str, int], resources: Iterable[str]
-) -> tuple[Device, ...]:
+) -> tuple[ClusterDevice, ...]:
     """Return the devices that a node's capacity counts under the names that the patterns pick.
 
     They are numbered in the order of the names, by capacity and not by what is healthy just now: so an index stays
     what it is while others fail.
     """
     patterns = tuple(resources)
-    devices: list[Device] = []
+    devices: list[ClusterDevice] = []
     for name in sorted(capacity):
         if is_gpu(name, patterns):
             sample = _sample(name, labels)
@@ -84,7 +84,7 @@ def is_gpu(resource: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(resource, pattern) for pattern in patterns)
 
 
-def _sample(resource: str, labels: Mapping[str, str]) -> Device:
+def _sample(resource: str, labels: Mapping[str, str]) -> ClusterDevice:
     """Return what the node's labels say of each device of a resource.
 
     Under MIG's strategy `mixed` each profile is a resource of its own; under `single` the slices are counted as
@@ -107,7 +107,7 @@ def _sample(resource: str, labels: Mapping[str, str]) -> Device:
         slicing = "replicas" if slicing == "whole" else slicing
         share_milli = profiles.part_milli(1, replicas, whole_milli=share_milli)
     memory = None if memory is None else memory // replicas
-    return Device(0, gpu_type, memory, resource, replicas, slicing=slicing, share_milli=share_milli)
+    return ClusterDevice(0, gpu_type, memory, resource, replicas, slicing=slicing, share_milli=share_milli)
 
 
 def _slice_of(plain: str, gpu_type: str, labels: Mapping[str, str], whole: str) -> tuple[Slicing, int]:
@@ -136,7 +136,7 @@ def _memory(text: str) -> int | None:
         return None
 
 
-def of_slices(published: Sequence[SliceDevice], numbered: Mapping[str, int]) -> tuple[Device, ...]:
+def of_slices(published: Sequence[SliceDevice], numbered: Mapping[str, int]) -> tuple[ClusterDevice, ...]:
     """Return published devices as the node's, in the order of their indexes.
 
     `numbered` are the indexes by key that devices have already: theirs stay, the others get the lowest that are free.
@@ -144,7 +144,7 @@ def of_slices(published: Sequence[SliceDevice], numbered: Mapping[str, int]) -> 
     taken = {numbered[each.key] for each in published if each.key in numbered}
     free = (index for index in range(len(taken) + len(published)) if index not in taken)
     devices = [
-        Device(
+        ClusterDevice(
             numbered[each.key] if each.key in numbered else next(free),
             each.gpu_type,
             each.memory_mib,
@@ -158,7 +158,7 @@ def of_slices(published: Sequence[SliceDevice], numbered: Mapping[str, int]) -> 
 
 
 def foreign_of_plugin(
-    devices: Iterable[Device],
+    devices: Iterable[ClusterDevice],
     *,
     available: Mapping[str, int],
     used: Mapping[str, int],
@@ -181,7 +181,9 @@ def foreign_of_plugin(
     return frozenset(foreign)
 
 
-def foreign_of_slices(devices: Iterable[Device], *, taken: Set[str], held: Collection[int]) -> frozenset[int]:
+def foreign_of_slices(
+    devices: Iterable[ClusterDevice], *, taken: Set[str], held: Collection[int]
+) -> frozenset[int]:
     """Return which indexes others' claims have (`taken`, by key), or taints keep claims away from."""
     return frozenset(
         device.index
@@ -192,7 +194,7 @@ def foreign_of_slices(devices: Iterable[Device], *, taken: Set[str], held: Colle
     )
 
 
-def ask(pod: AssignedPod, devices: Mapping[int, Device]) -> Ask:
+def ask(pod: AssignedPod, devices: Mapping[int, ClusterDevice]) -> ContainerRequest:
     """Return what a pod asks for to get the devices of its plan; raise `CannotHold`."""
     missing = sorted(share.index for share in pod.devices if share.index not in devices)
     if missing:
@@ -200,12 +202,12 @@ def ask(pod: AssignedPod, devices: Mapping[int, Device]) -> Ask:
     planned = [(devices[share.index], share.share_milli) for share in pod.devices]
     _check(pod.node, planned)
     if all(device.published is not None for device, _ in planned):
-        return Ask(claims=_claims(pod.node, planned))
+        return ContainerRequest(claims=_claims(pod.node, planned))
     counts = Counter(device.resource for device, _ in planned)
-    return Ask(limits=tuple((name, str(count)) for name, count in sorted(counts.items())))
+    return ContainerRequest(limits=tuple((name, str(count)) for name, count in sorted(counts.items())))
 
 
-def _check(node: str, planned: Sequence[tuple[Device, int]]) -> None:
+def _check(node: str, planned: Sequence[tuple[ClusterDevice, int]]) -> None:
     """Raise `CannotHold` where a pod would get part of what is given out whole, several slices, or GPUs of several
     resources: a container would ask for both, and find itself with devices that do not work together.
     """
@@ -229,21 +231,21 @@ def _check(node: str, planned: Sequence[tuple[Device, int]]) -> None:
         raise CannotHold(f"A pod on node {node} can have GPUs of one resource; {told} are planned.")
 
 
-def _name(device: Device) -> str:
+def _name(device: ClusterDevice) -> str:
     return device.resource or device.gpu_type or f"GPU {device.index}"
 
 
-def _claims(node: str, planned: Iterable[tuple[Device, int]]) -> tuple[Claim, ...]:
+def _claims(node: str, planned: Iterable[tuple[ClusterDevice, int]]) -> tuple[DeviceClaim, ...]:
     whole: list[tuple[int, SliceDevice]] = []
-    shared: list[Claim] = []
+    shared: list[DeviceClaim] = []
     for device, milli in planned:
         assert device.published is not None  # noqa: S101 - that is how they are told apart
         if milli == device.share_milli:
             whole.append((device.index, device.published))
         else:
-            shared.append(Claim(((device.index, device.published),), shared=True))
+            shared.append(DeviceClaim(((device.index, device.published),), shared=True))
     if len(whole) > MOST_IN_CLAIM:
         raise CannotHold(
             f"A pod on node {node} can claim at most {MOST_IN_CLAIM} GPUs; {len(whole)} are planned."
         )
-    return (*([Claim(tuple(whole), shared=False)] if whole else []), *shared)
+    return (*([DeviceClaim(tuple(whole), shared=False)] if whole else []), *shared)

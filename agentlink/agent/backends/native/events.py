@@ -17,7 +17,7 @@ OF_NODES = "default"
 """Where Kubernetes keeps events about what lies in no namespace."""
 
 
-class Event(NamedTuple):
+class KubeEvent(NamedTuple):
     """Something to be said about a Job, or an object of another `resource`, of this name: `kind` is Normal or Warning,
     `reason` a word, `message` a sentence. What is said about a node stands in the namespace OF_NODES.
     """
@@ -31,7 +31,7 @@ class Event(NamedTuple):
     resource: Resource = JOBS
 
 
-async def write(kube: Kube, event: Event) -> None:
+async def write(kube: Kube, event: KubeEvent) -> None:
     """Say it; in one minute once, however often it happens. Advice once for as long as the cluster keeps events."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     minute = "" if event.reason in ADVICE else now[:16]

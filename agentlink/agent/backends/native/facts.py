@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from agentlink.agent.backends.native import policies
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.plans import JobPlan, Verdict
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.plans import AttemptVerdict, JobPlan
 from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.quantities import asked
 from agentlink.agent.kube.resources import JsonObject
@@ -101,7 +101,7 @@ class JobFacts:
     """It is not there any more, and was not forgotten."""
     suspended: bool = False
     stopping: bool = False
-    verdict: Verdict | None = None
+    verdict: AttemptVerdict | None = None
     removed: frozenset[int] = frozenset()
     """Pods, by their index in the workload, that were taken away."""
     completed: frozenset[int] = frozenset()
@@ -129,7 +129,7 @@ class JobFacts:
         return f"{self.namespace}/{self.name}"
 
 
-def read_job(body: JsonObject, names: Names, *, adopted: bool) -> JobFacts | None:
+def read_job(body: JsonObject, names: DomainNames, *, adopted: bool) -> JobFacts | None:
     """Return what is kept of a Job that bears the mark; None where its plan cannot be read."""
     metadata, spec, status = body["metadata"], body["spec"], body.get("status", {})
     annotations = metadata.get("annotations", {})
@@ -155,7 +155,7 @@ def read_job(body: JsonObject, names: Names, *, adopted: bool) -> JobFacts | Non
         deleting="deletionTimestamp" in metadata,
         suspended=bool(spec.get("suspend")),
         stopping=names.stop in annotations,
-        verdict=Verdict.read(annotations.get(names.verdict, "")),
+        verdict=AttemptVerdict.read(annotations.get(names.verdict, "")),
         removed=frozenset(indexes(annotations.get(names.removed, ""))),
         completed=frozenset(indexes(status.get("completedIndexes", ""))),
         complete="Complete" in conditions,

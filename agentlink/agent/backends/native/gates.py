@@ -7,15 +7,15 @@ and freed of its gate in one patch, which the API server takes while the pod is 
 from collections.abc import Iterable, Iterator
 
 from agentlink.agent.backends.native.facts import PodFacts
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.phases import Attempt, Slot
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.phases import ObservedAttempt, Slot
 from agentlink.agent.kube.resources import JsonObject
 from agentlink.protocol import AssignedPod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def ready(attempt: Attempt, names: Names) -> list[Slot]:
+def ready(attempt: ObservedAttempt, names: DomainNames) -> list[Slot]:
     """Return the gated pods of those waves of which all pods have been made."""
     if attempt.stopping or any(job.verdict or job.deleting or job.suspended for job in attempt.jobs):
         return []
@@ -30,14 +30,14 @@ def _is_whole(wave: list[Slot]) -> bool:
     return there == wave[0].job.plan.size
 
 
-def _gated(slots: Iterable[Slot], names: Names) -> Iterator[Slot]:
+def _gated(slots: Iterable[Slot], names: DomainNames) -> Iterator[Slot]:
     for slot in slots:
         pod = slot.pod
         if pod is not None and names.gate in pod.gates and pod.deleted_at is None and not slot.is_removed:
             yield slot
 
 
-def lift(pod: PodFacts, planned: AssignedPod, names: Names) -> JsonObject:
+def lift(pod: PodFacts, planned: AssignedPod, names: DomainNames) -> JsonObject:
     """Return the strategic patch that ties a gated pod to its node and frees it.
 
     It fails where the pod is another by now, or was freed and is not tied: an affinity is changed of gated pods only.

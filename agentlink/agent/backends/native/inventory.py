@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from agentlink.agent.backends.native import claims, devices
 from agentlink.agent.backends.native.claimed import Claimed
 from agentlink.agent.backends.native.claims import ClaimFacts
-from agentlink.agent.backends.native.devices import Ask, CannotHold, Claim, Device
+from agentlink.agent.backends.native.devices import CannotHold, ClusterDevice, ContainerRequest, DeviceClaim
 from agentlink.agent.backends.native.facts import PodFacts
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.nodes import NodeFacts, read_node, report
 from agentlink.agent.backends.native.slices import SliceDevice, SliceFacts, devices_of, read_slice
 from agentlink.agent.kube.client import Kube
@@ -48,7 +48,7 @@ class NodeUse:
     held: Collection[int] = ()
 
 
-class Inventory:
+class NodeInventory:
     """The nodes with GPUs. `use_of` says who is on a node, `owns` whether a namespace's Job of a uid is one
     of Chamber's own.
 
@@ -68,15 +68,15 @@ class Inventory:
         on_leaving: Callable[[str], None] | None = None,
         on_problem: Callable[[NodeFacts, str], None] | None = None,
         settings: Settings | None = None,
-        names: Names | None = None,
+        names: DomainNames | None = None,
     ) -> None:
-        self.settings, self.names = settings or Settings(), names or Names()
+        self.settings, self.names = settings or Settings(), names or DomainNames()
         self._use_of, self._owns, self._on_change, self._on_leaving = use_of, owns, on_change, on_leaving
         self._on_problem = on_problem
         self._kube = kube
         self._version = 0
         self._reports: dict[str, NodeReport] = {}
-        self._devices: dict[str, tuple[Device, ...]] = {}
+        self._devices: dict[str, tuple[ClusterDevice, ...]] = {}
         self._foreign: dict[str, frozenset[int]] = {}
         self._dirty: set[str] = set()
         self._slices_changed = False
@@ -109,7 +109,7 @@ class Inventory:
         self._refresh()
         return self._version, list(self._reports.values())
 
-    def device(self, node: str, index: int) -> Device | None:
+    def device(self, node: str, index: int) -> ClusterDevice | None:
         """Return what an index of the plan is."""
         self._refresh()
         return next((each for each in self._devices.get(node, ()) if each.index == index), None)
@@ -127,7 +127,7 @@ class Inventory:
         plain = {f"requests.{device.resource}" for device in every if device.resource}
         return plain | {self.quota_key(each.published) for each in every if each.published is not None}
 
-    def ask(self, pod: AssignedPod, namespace: str) -> Ask:
+    def ask(self, pod: AssignedPod, namespace: str) -> ContainerRequest:
         """Return what a pod in that namespace asks for to get what is planned for it; raise `CannotHold`."""
         self._refresh()
         if pod.node not in self.nodes.items:
@@ -145,7 +145,7 @@ class Inventory:
         return found
 
     async def provide(
-        self, claim: Claim, base: str, namespace: str, labels: Mapping[str, str], owner: JsonObject
+        self, claim: DeviceClaim, base: str, namespace: str, labels: Mapping[str, str], owner: JsonObject
     ) -> None:
         """Have a claim exist for a Job, its owner; raise `CannotHold` where that cannot be."""
         whole = claims.body(
@@ -260,7 +260,7 @@ class Inventory:
             problem=" ".join(self._why_taken(found)),
         )
 
-    def _why_taken(self, found: Sequence[Device]) -> Iterator[str]:
+    def _why_taken(self, found: Sequence[ClusterDevice]) -> Iterator[str]:
         """Yield why devices are not to be had though no pod has them, and what to do."""
         for device in found:
             if device.published is not None and device.published.refuses:
@@ -281,7 +281,7 @@ class Inventory:
                     known.setdefault(device.key, index)
         return known
 
-    def _foreign_of_slices(self, found: Sequence[Device], use: NodeUse) -> frozenset[int]:
+    def _foreign_of_slices(self, found: Sequence[ClusterDevice], use: NodeUse) -> frozenset[int]:
         held, taken = set(use.held), set()
         for device in found:
             for key in device.keys:

@@ -37,7 +37,7 @@ async def read(
         raise NoLogs("The pod is not there any more.")
     namespace, name = place
     container = _started(await _pod(kube, namespace, name))
-    reading = _Reading(kube, PODS.path(namespace, name, "log"), container, after)
+    reading = _ContainerLog(kube, PODS.path(namespace, name, "log"), container, after)
     if not after:
         for piece in await reading.tail(tail_bytes):
             yield piece
@@ -58,7 +58,7 @@ async def read(
         await asyncio.sleep(AGAIN_SECONDS)
 
 
-class _Reading:
+class _ContainerLog:
     """One container's log, up to a time."""
 
     def __init__(self, kube: Kube, path: str, container: str, cursor: str) -> None:

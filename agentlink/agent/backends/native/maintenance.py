@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from agentlink.agent.backends.native.inventory import Inventory
+from agentlink.agent.backends.native.inventory import NodeInventory
 from agentlink.agent.backends.native.nodes import read_node
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.resources import NODES
@@ -15,7 +15,7 @@ class Maintenance:
     """Asks the inventory, and the API server where that may be behind."""
 
     kube: Kube
-    inventory: Inventory
+    inventory: NodeInventory
 
     def unready(self, nodes: Iterable[str]) -> set[str]:
         """Return those of the nodes that are there and not ready."""

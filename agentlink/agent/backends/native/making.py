@@ -7,17 +7,17 @@ from datetime import datetime
 
 from agentlink.agent.backends.native import budgets, gates, manifests, refusals, stopping
 from agentlink.agent.backends.native.budgets import Disruption
-from agentlink.agent.backends.native.devices import CannotHold, Claim
+from agentlink.agent.backends.native.devices import CannotHold, DeviceClaim
 from agentlink.agent.backends.native.facts import CONTROLLER_UID, JobFacts, PodFacts, read_job, read_pod
-from agentlink.agent.backends.native.inventory import Inventory
+from agentlink.agent.backends.native.inventory import NodeInventory
 from agentlink.agent.backends.native.manifests import Part, Wave
-from agentlink.agent.backends.native.marks import Mark, Marks
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.phases import Attempt, Slot
+from agentlink.agent.backends.native.marks import JobOrigin, Marks
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.phases import ObservedAttempt, Slot
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
+from agentlink.agent.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError, NotFound, ObjectConflict
 from agentlink.agent.kube.resources import BUDGETS, EVENTS, JOBS, NODES, PODS, SERVICES, JsonObject, key_of
-from agentlink.protocol import Assignment
+from agentlink.protocol import DesiredAttempt
 
 logger = logging.getLogger(__name__)
 
@@ -39,9 +39,9 @@ class Maker:
     """Makes objects. `cluster` is what their label says of where they are."""
 
     kube: Kube
-    names: Names
+    names: DomainNames
     marks: Marks
-    inventory: Inventory
+    inventory: NodeInventory
     cluster: str
     disruption: Disruption = field(default_factory=Disruption)
 
@@ -60,7 +60,9 @@ class Maker:
         body["metadata"]["annotations"][self.names.mark] = self.marks.made(body)
         try:
             made = await self.kube.create(JOBS, body, wave.namespace)
-            if self.marks.kind(made) is not Mark.OWN:  # the cluster's admission changed what its pods run
+            if (
+                self.marks.kind(made) is not JobOrigin.OWN
+            ):  # the cluster's admission changed what its pods run
                 await self._mark(made)
         except AlreadyExists as error:
             there = await self.kube.get(JOBS, part.name, wave.namespace)
@@ -69,7 +71,7 @@ class Maker:
                 assert left is not None  # noqa: S101 - its plan is this one
                 await stopping.forget(self.kube, left, self.names)
                 raise  # it is made anew
-            if self.marks.kind(there) is not Mark.OWN:
+            if self.marks.kind(there) is not JobOrigin.OWN:
                 message = f"There is a Job {part.name} in namespace {wave.namespace} that is not Chamber's."
                 raise NotMade("name-taken", message) from error
             if there["metadata"]["annotations"][self.names.plan] != part.plan.as_text():
@@ -84,7 +86,9 @@ class Maker:
         try:
             await self.kube.patch(JOBS, metadata["name"], {"metadata": change}, metadata["namespace"])
         except NotFound as error:  # another agent took it for left behind: it is made anew
-            raise Conflict(409, "Conflict", f"The Job {key_of(made)} went before it was marked.") from error
+            raise ObjectConflict(
+                409, "Conflict", f"The Job {key_of(made)} went before it was marked."
+            ) from error
 
     async def _is_unmarked(self, there: JsonObject, asked: JsonObject) -> bool:
         """Return whether a Job was left behind between its making and its marking, and nothing of it ever ran.
@@ -102,20 +106,20 @@ class Maker:
         pods = await self.pods(there["metadata"]["namespace"], there["metadata"]["uid"])
         return all(self.names.gate in pod.gates for pod in pods)
 
-    async def was_made(self, assignment: Assignment, namespace: str) -> bool:
+    async def was_made(self, assignment: DesiredAttempt, namespace: str) -> bool:
         """Return whether the first Job of an attempt is there, by a fresh look."""
         try:
             there = await self.kube.get(JOBS, manifests.base_name(assignment), namespace)
         except NotFound:
             return False
-        return self.marks.kind(there) is Mark.OWN
+        return self.marks.kind(there) is JobOrigin.OWN
 
     async def pods(self, namespace: str, uid: str) -> list[PodFacts]:
         """Return the pods of a Job, by a fresh look."""
         there = await self.kube.list(PODS, namespace, labels=f"{CONTROLLER_UID}={uid}")
         return [pod for pod in map(read_pod, there.items) if pod.owner == uid]
 
-    async def provide(self, attempt: Attempt, slots: list[Slot], assignment: Assignment) -> None:
+    async def provide(self, attempt: ObservedAttempt, slots: list[Slot], assignment: DesiredAttempt) -> None:
         """Make what these pods need before they are let go; raise `NotMade`."""
         labels = manifests.labels_of(assignment, self.names, cluster=self.cluster)
         first = attempt.jobs[0]
@@ -140,7 +144,7 @@ class Maker:
         except AlreadyExists:
             logger.debug("The Service %s/%s is there already.", first.namespace, first.plan.service)
 
-    async def protect(self, job: JobFacts, assignment: Assignment) -> str:
+    async def protect(self, job: JobFacts, assignment: DesiredAttempt) -> str:
         """Have a Job's pods protected from evictions, where such are to be; return by which budget, "" by none."""
         if other := await self._other_budget(job):
             logger.info(
@@ -178,7 +182,7 @@ class Maker:
             return False
         return True
 
-    async def _claim(self, claim: Claim, job: JobFacts, labels: Mapping[str, str]) -> None:
+    async def _claim(self, claim: DeviceClaim, job: JobFacts, labels: Mapping[str, str]) -> None:
         # What several share is no single workload's.
         own = {self.names.cluster: self.cluster} if claim.shared else dict(labels)
         owner = manifests.owned_by(job.name, job.uid)
@@ -217,7 +221,7 @@ class Maker:
         known = ((name, self.inventory.nodes.items.get(name)) for name in nodes)
         return {name for name, node in known if node is not None and (node.cordoned or not node.ready)}
 
-    async def why_unmade(self, attempt: Attempt) -> str | None:
+    async def why_unmade(self, attempt: ObservedAttempt) -> str | None:
         """Return why the Jobs' controller cannot make pods, in the latest event's words; None where none says.
 
         What was said before a Job began (or, suspended in between, went on) is of an earlier attempt.

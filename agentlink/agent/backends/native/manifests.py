@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentlink.agent.backends.native.claims import name_of
-from agentlink.agent.backends.native.devices import Ask
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.devices import ContainerRequest
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.resources import JOBS, SERVICES, JsonObject
-from agentlink.protocol import AssignedPod, Assignment
+from agentlink.protocol import AssignedPod, DesiredAttempt
 
 CONTAINER = "main"
 MASTER_PORT = "29500"
@@ -44,7 +44,7 @@ class Wave:
     `size` counts also those pods of the wave that have been made already, `taken` the attempt's Jobs.
     """
 
-    assignment: Assignment
+    assignment: DesiredAttempt
     pods: Sequence[AssignedPod]
     namespace: str
     number: int = 0
@@ -54,7 +54,7 @@ class Wave:
     """The name of the machine at which the others find the first; empty where it is among these."""
 
 
-def base_name(assignment: Assignment) -> str:
+def base_name(assignment: DesiredAttempt) -> str:
     """Return a name for the attempt's objects that no other attempt has and every kind of object may have."""
     tail = f"{assignment.number}-{assignment.attempt.hex[-8:]}"
     slug = _UNFIT.sub("-", assignment.slug.lower())[: LONGEST_NAME - len(tail) - 6].strip("-")
@@ -67,16 +67,16 @@ class Part:
 
     name: str
     plan: JobPlan
-    ask: Ask
+    ask: ContainerRequest
     master: str
     """The name of the machine at which its pods find the first."""
 
 
-def parts(wave: Wave, asks: Mapping[int, Ask]) -> list[Part]:
+def parts(wave: Wave, asks: Mapping[int, ContainerRequest]) -> list[Part]:
     """Return the Jobs of a wave: one for all pods that ask for the same (`asks`, by the pods' indexes)."""
     assignment = wave.assignment
     base = base_name(assignment)
-    groups: dict[Ask, list[AssignedPod]] = {}
+    groups: dict[ContainerRequest, list[AssignedPod]] = {}
     for pod in sorted(wave.pods, key=lambda each: each.index):
         groups.setdefault(asks[pod.index], []).append(pod)
     found: list[Part] = []
@@ -98,12 +98,12 @@ def parts(wave: Wave, asks: Mapping[int, Ask]) -> list[Part]:
     return found
 
 
-def is_distributed(assignment: Assignment) -> bool:
+def is_distributed(assignment: DesiredAttempt) -> bool:
     """Return whether its pods must find each other."""
     return max(len(assignment.pods), assignment.most_pods) > 1
 
 
-def job(part: Part, wave: Wave, names: Names, *, cluster: str) -> JsonObject:
+def job(part: Part, wave: Wave, names: DomainNames, *, cluster: str) -> JsonObject:
     """Return a Job of the wave, without its mark."""
     name, plan, assignment = part.name, part.plan, wave.assignment
     labels = labels_of(assignment, names, cluster=cluster)
@@ -133,7 +133,7 @@ def job(part: Part, wave: Wave, names: Names, *, cluster: str) -> JsonObject:
     }
 
 
-def _pod_spec(part: Part, assignment: Assignment, names: Names) -> JsonObject:
+def _pod_spec(part: Part, assignment: DesiredAttempt, names: DomainNames) -> JsonObject:
     tolerated = gpu_taints(name for name, _ in part.ask.limits)
     spec: JsonObject = {
         "schedulingGates": [{"name": names.gate}],
@@ -157,13 +157,13 @@ def _pod_spec(part: Part, assignment: Assignment, names: Names) -> JsonObject:
     return spec
 
 
-def _shared_memory(assignment: Assignment) -> JsonObject:
+def _shared_memory(assignment: DesiredAttempt) -> JsonObject:
     """Return a volume in memory, which counts as its pod's: half of that where nobody says how much."""
     size = assignment.memory_mib // 2 if assignment.shm_mib is None else assignment.shm_mib
     return {"medium": "Memory", "sizeLimit": f"{size}Mi"} if size else {"medium": "Memory"}
 
 
-def _container(part: Part, assignment: Assignment, names: Names) -> JsonObject:
+def _container(part: Part, assignment: DesiredAttempt, names: DomainNames) -> JsonObject:
     amounts = {
         "cpu": f"{assignment.cpu_milli}m" if assignment.cpu_milli else "",
         "memory": f"{assignment.memory_mib}Mi" if assignment.memory_mib else "",
@@ -186,7 +186,7 @@ def _container(part: Part, assignment: Assignment, names: Names) -> JsonObject:
     return container
 
 
-def _environment(part: Part, assignment: Assignment, names: Names) -> list[JsonObject]:
+def _environment(part: Part, assignment: DesiredAttempt, names: DomainNames) -> list[JsonObject]:
     """Return the environment: what Chamber tells, over what the workload brings, over what is only a default."""
     index = _field(f"metadata.labels['{names.pod}']")
     devices = max(1, len(part.plan.pods[0].devices))
@@ -210,7 +210,7 @@ def _environment(part: Part, assignment: Assignment, names: Names) -> list[JsonO
 
 
 def _ranks(
-    part: Part, assignment: Assignment, index: JsonObject, devices: int
+    part: Part, assignment: DesiredAttempt, index: JsonObject, devices: int
 ) -> dict[str, str | JsonObject]:
     """Return by what the processes of several pods find each other.
 
@@ -245,7 +245,7 @@ def _field(path: str) -> JsonObject:
     return {"fieldRef": {"fieldPath": path}}
 
 
-def service(plan: JobPlan, owner: JsonObject, labels: Mapping[str, str], names: Names) -> JsonObject:
+def service(plan: JobPlan, owner: JsonObject, labels: Mapping[str, str], names: DomainNames) -> JsonObject:
     """Return the headless Service by which an attempt's pods have names; it goes with the Job that owns it."""
     return {
         "apiVersion": SERVICES.api_version,
@@ -265,7 +265,7 @@ def owned_by(name: str, uid: str) -> JsonObject:
     return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": name, "uid": uid}
 
 
-def labels_of(assignment: Assignment, names: Names, *, cluster: str) -> dict[str, str]:
+def labels_of(assignment: DesiredAttempt, names: DomainNames, *, cluster: str) -> dict[str, str]:
     """Return the labels of all that an attempt becomes: Chamber's own over those of its people."""
     own = {
         "app.kubernetes.io/name": label(assignment.name),
@@ -283,7 +283,7 @@ def labels_of(assignment: Assignment, names: Names, *, cluster: str) -> dict[str
     return {**assignment.labels, **{name: value for name, value in own.items() if value}}
 
 
-def annotations_of(assignment: Assignment, names: Names) -> dict[str, str]:
+def annotations_of(assignment: DesiredAttempt, names: DomainNames) -> dict[str, str]:
     """Return the annotations of an attempt's Jobs and pods: Chamber's own over those of its people."""
     told = {names.slug: assignment.slug, names.title: assignment.name, names.owner: assignment.owner}
     return {**assignment.annotations, **{name: text for name, text in told.items() if text}}

@@ -15,7 +15,7 @@ import secrets
 from base64 import b64decode, b64encode
 from enum import StrEnum
 
-from agentlink.agent.backends.native.names import DOMAIN, Names
+from agentlink.agent.backends.native.names import DOMAIN, DomainNames
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import AlreadyExists, NotFound
@@ -29,7 +29,7 @@ FILLED_IN = {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
 FILLED_IN_OF_CONTAINERS = ("imagePullPolicy", "terminationMessagePath")
 
 
-class Mark(StrEnum):
+class JobOrigin(StrEnum):
     """How a Job became Chamber's."""
 
     OWN = "own"
@@ -39,8 +39,8 @@ class Mark(StrEnum):
 class Marks:
     """Makes marks, and tells them from others."""
 
-    def __init__(self, key: bytes, names: Names | None = None) -> None:
-        self._key, self._names = key, names or Names()
+    def __init__(self, key: bytes, names: DomainNames | None = None) -> None:
+        self._key, self._names = key, names or DomainNames()
 
     @classmethod
     async def load(cls, kube: Kube, namespace: str, *, domain: str = DOMAIN) -> "Marks":
@@ -58,7 +58,7 @@ class Marks:
 
     @classmethod
     def _under(cls, secret: JsonObject, domain: str) -> "Marks":
-        return cls(b64decode(secret["data"]["key"]), Names(domain))
+        return cls(b64decode(secret["data"]["key"]), DomainNames(domain))
 
     @staticmethod
     async def _make(kube: Kube, namespace: str) -> JsonObject:
@@ -87,14 +87,14 @@ class Marks:
             {"metadata": {**job["metadata"], "annotations": annotations}}, bound_to=job["metadata"]["uid"]
         )
 
-    def kind(self, job: JsonObject) -> Mark | None:
+    def kind(self, job: JsonObject) -> JobOrigin | None:
         """Return how the Job became Chamber's; None where its mark is missing or of something else."""
         mark = (job["metadata"].get("annotations") or {}).get(self._names.mark, "")
         if not mark or not mark.isascii():
             return None
         if hmac.compare_digest(self._of(job, bound_to=job["metadata"]["uid"]), mark):
-            return Mark.ADOPTED
-        return Mark.OWN if hmac.compare_digest(self.made(job), mark) else None
+            return JobOrigin.ADOPTED
+        return JobOrigin.OWN if hmac.compare_digest(self.made(job), mark) else None
 
     def _of(self, job: JsonObject, *, bound_to: str) -> str:
         metadata = job["metadata"]

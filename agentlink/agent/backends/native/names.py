@@ -6,7 +6,7 @@ DOMAIN = "chamber.internal"
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class DomainNames:
     """The names under one domain."""
 
     domain: str = DOMAIN

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agentlink.agent.backends.native.devices import Device, is_gpu
+from agentlink.agent.backends.native.devices import ClusterDevice, is_gpu
 from agentlink.agent.backends.native.facts import PodFacts
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.kube.quantities import mebibytes, milli, number
 from agentlink.agent.kube.resources import JsonObject
 from agentlink.protocol import MAX_SENTENCE, DeviceReport, NodeReport
@@ -69,12 +69,12 @@ class NodeFacts:
     uid: str = ""
 
 
-def read_node(body: JsonObject, resources: Iterable[str], names: Names | None = None) -> NodeFacts:
+def read_node(body: JsonObject, resources: Iterable[str], names: DomainNames | None = None) -> NodeFacts:
     """Return what is kept of a node; `resources` are the patterns of GPU resources. One that is to be drained takes
     nothing new.
     """
     patterns = tuple(resources)
-    drain = read_drain(body["metadata"].get("annotations") or {}, names or Names())
+    drain = read_drain(body["metadata"].get("annotations") or {}, names or DomainNames())
     metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status", {})
     allocatable = status.get("allocatable") or {}
     conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
@@ -98,7 +98,7 @@ def read_node(body: JsonObject, resources: Iterable[str], names: Names | None = 
     )
 
 
-def read_drain(annotations: Mapping[str, str], names: Names) -> Drain | None:
+def read_drain(annotations: Mapping[str, str], names: DomainNames) -> Drain | None:
     """Return what a node's annotations say of a drain: times with their zone, or `now`.
 
     Without a time of its own elastic work leaves at once. What cannot be read is no time, and a problem.
@@ -171,7 +171,7 @@ def _counted(amounts: Mapping[str, str], patterns: Sequence[str]) -> dict[str, i
 
 def report(
     node: NodeFacts,
-    devices: Sequence[Device],
+    devices: Sequence[ClusterDevice],
     foreign: Collection[int],
     pods: Iterable[PodFacts],
     *,

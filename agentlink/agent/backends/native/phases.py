@@ -18,7 +18,7 @@ from datetime import datetime
 
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts
-from agentlink.protocol import DISPLACING, LIVING, AssignedPod, Phase, PodReport, PodState
+from agentlink.protocol import DISPLACING, LIVING, AssignedPod, PodReport, PodState, ReportedPhase
 
 TERMINATING = "terminating"
 MOST_REASON = 60
@@ -27,7 +27,7 @@ STATES = {"Running": PodState.RUNNING, "Succeeded": PodState.SUCCEEDED, "Failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StartProblem:
     """Why a pod, by its index, does not start, in the cluster's words; and the code by which its attempt ends if that
     is still so at a time, empty where nothing ends it.
     """
@@ -78,14 +78,14 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ObservedAttempt:
     """An attempt as the cluster has it: its Jobs, in the order in which they were made, and the pods of each."""
 
     jobs: tuple[JobFacts, ...]
     slots: tuple[Slot, ...]
 
     @classmethod
-    def of(cls, jobs: Iterable[JobFacts], pods: Iterable[PodFacts]) -> "Attempt":
+    def of(cls, jobs: Iterable[JobFacts], pods: Iterable[PodFacts]) -> "ObservedAttempt":
         """Return the attempt of these Jobs with their pods."""
         ordered = tuple(sorted(jobs, key=lambda job: (job.plan.wave, job.plan.pods[0].index, job.name)))
         newest: dict[tuple[str, int], PodFacts] = {}
@@ -139,7 +139,7 @@ def _age(pod: PodFacts) -> tuple[bool, str, str]:
     return (not pod.is_over, pod.created_at.isoformat() if pod.created_at else "", pod.uid)
 
 
-def observation(attempt: Attempt, kept: Kept | None = None) -> Observation:
+def observation(attempt: ObservedAttempt, kept: StartProblem | None = None) -> Observation:
     """Return what is to be reported of an attempt that has Jobs; `kept` is what keeps its first pod from starting."""
     plan = attempt.jobs[0].plan
     verdicts = [job.verdict for job in attempt.jobs if job.verdict is not None]
@@ -149,7 +149,9 @@ def observation(attempt: Attempt, kept: Kept | None = None) -> Observation:
     succeeded = attempt.succeeded and not (verdict and verdict.code in DISPLACING)
     if succeeded:
         verdict = None
-    phase = Phase.SUCCEEDED if succeeded else Phase.FAILED if verdict else _phase(attempt, pods)
+    phase = (
+        ReportedPhase.SUCCEEDED if succeeded else ReportedPhase.FAILED if verdict else _phase(attempt, pods)
+    )
     created_at = min(job.begun_at for job in attempt.jobs)
     return Observation(
         workload=plan.workload,
@@ -166,11 +168,11 @@ def observation(attempt: Attempt, kept: Kept | None = None) -> Observation:
     )
 
 
-def _phase(attempt: Attempt, pods: Sequence[PodReport]) -> Phase:
+def _phase(attempt: ObservedAttempt, pods: Sequence[PodReport]) -> ReportedPhase:
     if attempt.stopping:
-        return Phase.STOPPING if any(pod.state in LIVING for pod in pods) else Phase.GONE
+        return ReportedPhase.STOPPING if any(pod.state in LIVING for pod in pods) else ReportedPhase.GONE
     started = [slot.started for slot in attempt.first_wave]
-    return Phase.RUNNING if started and all(started) else Phase.STARTING
+    return ReportedPhase.RUNNING if started and all(started) else ReportedPhase.STARTING
 
 
 def _pods(slots: Iterable[Slot]) -> Iterator[PodReport]:
@@ -187,7 +189,7 @@ def _pods(slots: Iterable[Slot]) -> Iterator[PodReport]:
     yield from (found[index] for index in sorted(found))
 
 
-def _explained(pods: Iterable[PodReport], kept: Kept | None) -> Iterator[PodReport]:
+def _explained(pods: Iterable[PodReport], kept: StartProblem | None) -> Iterator[PodReport]:
     """Yield the pods, the first that cannot start with the cluster's words: of many it is mostly the same."""
     for pod in pods:
         if kept is not None and pod.index == kept.index and pod.state is PodState.PENDING:
@@ -204,7 +206,7 @@ def _reason(slot: Slot, state: PodState) -> str:
     return TERMINATING if pod.deleted_at is not None else pod.waiting.reason[:MOST_REASON]
 
 
-def _ended_at(attempt: Attempt) -> datetime | None:
+def _ended_at(attempt: ObservedAttempt) -> datetime | None:
     times = [slot.pod.finished_at if slot.pod is not None else None for slot in attempt.wanted]
     times += [job.completed_at for job in attempt.jobs]
     return max((at for at in times if at is not None), default=None)

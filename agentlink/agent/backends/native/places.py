@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from agentlink.agent.backends.native import manifests
 from agentlink.agent.backends.native.attempts import CountedPod
 from agentlink.agent.backends.native.devices import CannotHold, is_gpu
-from agentlink.agent.backends.native.inventory import Inventory
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.inventory import NodeInventory
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.refusals import QUOTA, sentence
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import Forbidden, Invalid, NotFound
@@ -34,7 +34,7 @@ from agentlink.agent.kube.resources import (
     SELF_REVIEWS,
     JsonObject,
 )
-from agentlink.protocol import AssignedPod, BoundNamespace
+from agentlink.protocol import AssignedPod, NamespaceBinding
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ QUOTA_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeptNamespace:
     """What is kept of a namespace: which team and binding its labels name, its security level, whether it goes."""
 
     team: str
@@ -57,11 +57,11 @@ class Place:
     going: bool
 
 
-def read_place(body: JsonObject, names: Names) -> Place:
+def read_place(body: JsonObject, names: DomainNames) -> KeptNamespace:
     """Return what is kept of a namespace."""
     metadata = body["metadata"]
     labels = metadata.get("labels") or {}
-    return Place(
+    return KeptNamespace(
         team=labels.get(names.team, ""),
         binding=labels.get(names.binding, ""),
         security=labels.get(SECURITY, ""),
@@ -69,7 +69,7 @@ def read_place(body: JsonObject, names: Names) -> Place:
     )
 
 
-def taken(place: Place, bound: BoundNamespace, names: Names) -> str:
+def taken(place: KeptNamespace, bound: NamespaceBinding, names: DomainNames) -> str:
     """Return why a namespace that exists is not for the agent to keep, as a sentence; "" where it is."""
     team = manifests.label(bound.team)
     if place.going:
@@ -91,11 +91,17 @@ def _insecure(namespace: str, level: str) -> str:
     )
 
 
-class Keeper:
+class NamespaceKeeper:
     """Makes and keeps namespaces."""
 
     def __init__(
-        self, kube: Kube, inventory: Inventory, names: Names, *, own_namespace: str, role: str = ROLE
+        self,
+        kube: Kube,
+        inventory: NodeInventory,
+        names: DomainNames,
+        *,
+        own_namespace: str,
+        role: str = ROLE,
     ) -> None:
         self._kube, self._inventory, self._names = kube, inventory, names
         self._own_namespace, self._role = own_namespace, role
@@ -105,14 +111,14 @@ class Keeper:
         self._claimed: dict[str, dict[AssignedPod, Counter[str]]] = {}
         """What pods with claims were last known to take, by namespace: their node may be gone by now."""
 
-    async def keep(self, bound: BoundNamespace, place: Place | None) -> str:
+    async def keep(self, bound: NamespaceBinding, place: KeptNamespace | None) -> str:
         """Make the namespace, or take one that is this team's; return why not, as a sentence."""
         if bound.namespace == self._own_namespace:
             return "It is the agent's own namespace."
         if place is not None and (problem := taken(place, bound, self._names)):
             return problem
         level = place.security if place is not None and place.security in LEVELS else LEVELS[0]
-        wanted = Place(manifests.label(bound.team), str(bound.id), level, going=False)
+        wanted = KeptNamespace(manifests.label(bound.team), str(bound.id), level, going=False)
         if place != wanted:
             labels = {
                 self._names.team: wanted.team,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
 
-from agentlink.protocol import MAX_SENTENCE, AssignedPod, DeviceShare
+from agentlink.protocol import MAX_SENTENCE, AssignedPod, AssignedShare
 
 WHOLE_MILLI = 1000
 
@@ -68,19 +68,19 @@ class JobPlan:
             return None
 
 
-def _short(share: DeviceShare) -> int | list[int]:
+def _short(share: AssignedShare) -> int | list[int]:
     whole = share.share_milli == WHOLE_MILLI
     return share.index if whole else [share.index, share.share_milli]
 
 
 def _pod(index: int, node: str, devices: list[int | list[int]]) -> AssignedPod:
     pairs = [(each, WHOLE_MILLI) if isinstance(each, int) else (each[0], each[1]) for each in devices]
-    shares = tuple(DeviceShare(index=device, share_milli=milli) for device, milli in pairs)
+    shares = tuple(AssignedShare(index=device, share_milli=milli) for device, milli in pairs)
     return AssignedPod(index=index, node=node, devices=shares)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AttemptVerdict:
     """How an attempt ended that did not go well: it is written to its Job before anybody is told.
 
     `refused`: the cluster never ran it, and nothing of it is at fault.

@@ -24,8 +24,8 @@ from datetime import datetime, timedelta
 
 from agentlink.agent.backends.native import disruptions, images, policies, refusals
 from agentlink.agent.backends.native.facts import NEVER_RAN, JobFacts, PodFacts
-from agentlink.agent.backends.native.phases import Attempt, Kept, Slot
-from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.backends.native.phases import ObservedAttempt, Slot, StartProblem
+from agentlink.agent.backends.native.plans import AttemptVerdict
 from agentlink.agent.backends.native.refusals import one_line as _line
 from agentlink.agent.backends.native.refusals import sentence as _sentence
 from agentlink.protocol import DISPLACING, PodState
@@ -100,12 +100,12 @@ NO_PODS: Mapping[str, PodFacts | None] = {}
 class Judgement:
     """A verdict; or none yet, and after how many seconds there may be one without anything happening."""
 
-    verdict: Verdict | None = None
+    verdict: AttemptVerdict | None = None
     look_again_seconds: float | None = None
 
 
 def judge(
-    attempt: Attempt,
+    attempt: ObservedAttempt,
     *,
     now: datetime,
     let_go: Mapping[str, datetime],
@@ -160,19 +160,19 @@ def judge(
     return Judgement(verdict, None if verdict else min(waits, default=None))
 
 
-def asks_why_unmade(attempt: Attempt, *, now: datetime, after: float = UNMADE_SECONDS) -> bool:
+def asks_why_unmade(attempt: ObservedAttempt, *, now: datetime, after: float = UNMADE_SECONDS) -> bool:
     """Return whether pods should be there by now and are not: then the cluster may say why."""
     return any((now - slot.job.begun_at).total_seconds() >= after for slot in _unmade(attempt))
 
 
 def kept(
-    attempt: Attempt,
+    attempt: ObservedAttempt,
     *,
     let_go: Mapping[str, datetime] = NO_TIMES,
     unmounted: Mapping[int, str] | None = None,
     refusal: str | None = None,
     foreign: str = "",
-) -> Kept | None:
+) -> StartProblem | None:
     """Return what keeps the first pod that cannot start; None where nothing is told. What is given is what `judge` is
     given.
     """
@@ -185,7 +185,9 @@ def kept(
         elif refusal and begun is not None:
             code = refusals.code_of(refusal)
             said = refusals.plan_quota(refusal, foreign) if code == refusals.PLAN_QUOTA else _line(refusal)
-            found = Kept(slot.planned.index, said, code, begun + timedelta(seconds=_unmade_patience(code)))
+            found = StartProblem(
+                slot.planned.index, said, code, begun + timedelta(seconds=_unmade_patience(code))
+            )
         else:
             found = None
         if found is not None and found.words:
@@ -193,7 +195,7 @@ def kept(
     return None
 
 
-def _kept(slot: Slot, pod: PodFacts, let_go: Mapping[str, datetime], unmounted: str) -> Kept | None:
+def _kept(slot: Slot, pod: PodFacts, let_go: Mapping[str, datetime], unmounted: str) -> StartProblem | None:
     """Return what keeps a pod that is there."""
     index, began = slot.planned.index, pod.started_at or pod.created_at
     if pod.deleted_at is not None:
@@ -206,14 +208,14 @@ def _kept(slot: Slot, pod: PodFacts, let_go: Mapping[str, datetime], unmounted: 
         return _kept_until(index, words, code, began, _begin_patience(code))
     if unmounted and not pod.waiting.message:
         return _kept_until(index, unmounted, "volume-not-mounted", began, UNMOUNTED_SECONDS)
-    return Kept(index, _line(pod.waiting.message))
+    return StartProblem(index, _line(pod.waiting.message))
 
 
-def _kept_until(index: int, words: str, cause: str, since: datetime | None, seconds: float) -> Kept:
-    return Kept(index, _line(words), cause, since and since + timedelta(seconds=seconds))
+def _kept_until(index: int, words: str, cause: str, since: datetime | None, seconds: float) -> StartProblem:
+    return StartProblem(index, _line(words), cause, since and since + timedelta(seconds=seconds))
 
 
-def unmounted(attempt: Attempt, *, now: datetime) -> Slot | None:
+def unmounted(attempt: ObservedAttempt, *, now: datetime) -> Slot | None:
     """Return the first pod that has been on its node for a while and whose containers wait for no reason told."""
     for slot in attempt.wanted:
         pod = slot.pod
@@ -226,7 +228,7 @@ def unmounted(attempt: Attempt, *, now: datetime) -> Slot | None:
     return None
 
 
-def may_end_its_job(attempt: Attempt, verdict: Verdict) -> bool:
+def may_end_its_job(attempt: ObservedAttempt, verdict: AttemptVerdict) -> bool:
     """Return whether an adopted Job may be about to end for a pod that it lost, though its attempt is to be tried
     again: one that allows no failure ends with the first, unless it ignores evictions.
     """
@@ -238,7 +240,7 @@ def may_end_its_job(attempt: Attempt, verdict: Verdict) -> bool:
     return any(not (pod.disrupted and job.eviction is policies.Eviction.SPARED) for pod in lost)
 
 
-def with_its_job(attempt: Attempt, verdict: Verdict) -> Verdict:
+def with_its_job(attempt: ObservedAttempt, verdict: AttemptVerdict) -> AttemptVerdict:
     """Return the verdict on an attempt that is to be tried again, where its adopted Job has ended and cannot run."""
     job = attempt.jobs[0]
     if not (job.adopted and job.failed and _is_tried_again(verdict)):
@@ -247,34 +249,34 @@ def with_its_job(attempt: Attempt, verdict: Verdict) -> Verdict:
         f"Its Job {job.key} has ended in the cluster and cannot run again, for it allows no failure (backoffLimit 0): "
         f"{verdict.message}"
     )
-    return Verdict(JOB_ENDED, text, verdict.at)
+    return AttemptVerdict(JOB_ENDED, text, verdict.at)
 
 
-def _is_tried_again(verdict: Verdict) -> bool:
+def _is_tried_again(verdict: AttemptVerdict) -> bool:
     return verdict.refused or verdict.code in DISPLACING
 
 
-def lacks_a_cause(attempt: Attempt, *, now: datetime) -> bool:
+def lacks_a_cause(attempt: ObservedAttempt, *, now: datetime) -> bool:
     """Return whether a Job failed a while ago and no pod says why: then its pods may not have been heard of since."""
     waited = ((now - (job.failed_at or now)).total_seconds() for job in _failed_jobs(attempt))
     return any(seconds >= DELETED_SECONDS for seconds in waited) and _of_failed(attempt, now) is None
 
 
-def _of_jobs(attempt: Attempt, now: datetime, passed: Passed) -> Verdict | None:
+def _of_jobs(attempt: ObservedAttempt, now: datetime, passed: Passed) -> AttemptVerdict | None:
     for job in attempt.jobs:
         name = f"Its Job {job.name} in namespace {job.namespace}"
         if job.deleting:
-            return Verdict("job-deleted", _by_hand(name, "deleted"), now)
+            return AttemptVerdict("job-deleted", _by_hand(name, "deleted"), now)
         if job.failed.reason == "DeadlineExceeded":
-            return Verdict("time-limit", _limit(job), now)
+            return AttemptVerdict("time-limit", _limit(job), now)
         if job.suspended and not job.complete and not job.failed:
-            return Verdict("job-suspended", _by_hand(name, "suspended"), now)
+            return AttemptVerdict("job-suspended", _by_hand(name, "suspended"), now)
         if _is_over_time(attempt, job, passed):
-            return Verdict("time-limit", _limit(job), now)
+            return AttemptVerdict("time-limit", _limit(job), now)
     return None
 
 
-def _is_over_time(attempt: Attempt, job: JobFacts, passed: Passed) -> bool:
+def _is_over_time(attempt: ObservedAttempt, job: JobFacts, passed: Passed) -> bool:
     """Return whether a Job has run for a limit of which the cluster knows nothing: adopted ones stay as they were
     written. Never before: the cluster tells of whole seconds, so all pods ran up to one later than it says.
     """
@@ -285,8 +287,11 @@ def _is_over_time(attempt: Attempt, job: JobFacts, passed: Passed) -> bool:
 
 
 def _of_failed(
-    attempt: Attempt, now: datetime, unready: Collection[str] = (), emptied: Mapping[str, str] = NOBODY
-) -> Verdict | None:
+    attempt: ObservedAttempt,
+    now: datetime,
+    unready: Collection[str] = (),
+    emptied: Mapping[str, str] = NOBODY,
+) -> AttemptVerdict | None:
     failed = [slot for slot in attempt.wanted if slot.pod is not None and _failed_by_itself(slot.pod)]
     if not failed:
         return None
@@ -296,17 +301,17 @@ def _of_failed(
     ended_at = pod.finished_at or now
     for other in attempt.wanted:
         if other.pod is not None and other is not slot and _taken_by(other.pod, ended_at):
-            return Verdict(*_disrupted(other, other.pod, emptied), now)
+            return AttemptVerdict(*_disrupted(other, other.pod, emptied), now)
     code, message, refused = _failed(slot, pod, emptied)
     if code == "exit-code":
         for other in attempt.wanted:
             if other.pod is not None and not other.pod.is_over and other.pod.node in unready:
                 index, node = other.planned.index, other.pod.node
-                return Verdict(
+                return AttemptVerdict(
                     "node-lost", f"{message} Node {node}, where pod {index} runs, is not ready.", now
                 )
     exit_code = pod.exit_code if code in EXITS else None
-    return Verdict(code, message, ended_at, exit_code, refused)
+    return AttemptVerdict(code, message, ended_at, exit_code, refused)
 
 
 def _taken_by(pod: PodFacts, at: datetime) -> bool:
@@ -356,11 +361,11 @@ def _exited(slot: Slot, pod: PodFacts) -> tuple[str, str]:
     return "exit-code", f"{where} exited with code {_exit(pod.exit_code)}."
 
 
-def _of_lost(attempt: Attempt, now: datetime, lost: Collection[str]) -> Verdict | None:
+def _of_lost(attempt: ObservedAttempt, now: datetime, lost: Collection[str]) -> AttemptVerdict | None:
     for slot in attempt.wanted:
         if slot.pod is not None and not slot.pod.is_over and slot.pod.node in lost:
             gone = f"Node {slot.pod.node} was lost: it is not in the cluster any more."
-            return Verdict("node-lost", f"{gone} Pod {slot.planned.index} ran there.", now)
+            return AttemptVerdict("node-lost", f"{gone} Pod {slot.planned.index} ran there.", now)
     return None
 
 
@@ -400,23 +405,23 @@ def _missing(pod: PodFacts) -> str:
 
 def _of_pod(
     slot: Slot, pod: PodFacts, now: datetime, passed: Passed, emptied: Mapping[str, str]
-) -> Verdict | None:
+) -> AttemptVerdict | None:
     """Return what keeps one pod from running on, or from beginning."""
     if pod.disrupted:
-        return Verdict(*_disrupted(slot, pod, emptied), now)
+        return AttemptVerdict(*_disrupted(slot, pod, emptied), now)
     if _is_misplaced(slot, pod):
-        return Verdict(*_misplaced(slot, pod), now)
+        return AttemptVerdict(*_misplaced(slot, pod), now)
     if pod.deleted_at is not None:
         if pod.node in emptied:
             code, message = disruptions.deleted_with_node(_where(slot, pod), emptied[pod.node])
         else:
             code, message = "pod-deleted", _by_hand(f"Its pod {pod.name}", "deleted")
-        return Verdict(code, message, now) if passed(pod.deleted_at, DELETED_SECONDS) else None
+        return AttemptVerdict(code, message, now) if passed(pod.deleted_at, DELETED_SECONDS) else None
     if pod.waiting.reason in images.HOPELESS:
-        return Verdict(*_cannot_begin(slot, pod), now)
+        return AttemptVerdict(*_cannot_begin(slot, pod), now)
     if pod.waiting.reason in images.REASONS | CONTAINER_REASONS:
         code, message = _cannot_begin(slot, pod)
-        stuck = Verdict(code, message, now, refused=code == CONFIG_MISSING)
+        stuck = AttemptVerdict(code, message, now, refused=code == CONFIG_MISSING)
         return stuck if passed(pod.started_at or pod.created_at, _begin_patience(code)) else None
     return None
 
@@ -432,44 +437,47 @@ def _unmade_patience(code: str) -> float:
 
 
 def _of_drained(
-    attempt: Attempt, now: datetime, passed: Passed, drains: Mapping[str, datetime]
-) -> Verdict | None:
+    attempt: ObservedAttempt, now: datetime, passed: Passed, drains: Mapping[str, datetime]
+) -> AttemptVerdict | None:
     for slot in attempt.wanted:
         pod = slot.pod
         if pod is None or pod.is_over or pod.node not in drains or not passed(drains[pod.node], 0):
             continue
         text = f"{_where(slot, pod)} was asked to end: an operator drains its node."
-        return Verdict("drained", text, now)
+        return AttemptVerdict("drained", text, now)
     return None
 
 
 def _of_replaced(
-    attempt: Attempt, now: datetime, replaced: Mapping[str, PodFacts | None], emptied: Mapping[str, str]
-) -> Verdict | None:
+    attempt: ObservedAttempt,
+    now: datetime,
+    replaced: Mapping[str, PodFacts | None],
+    emptied: Mapping[str, str],
+) -> AttemptVerdict | None:
     """Return the end of an attempt of which the cluster took a pod and made another: that one is not let go."""
     for slot in attempt.wanted:
         if slot.pod is None or slot.pod.uid not in replaced:
             continue
         before, node = replaced[slot.pod.uid], slot.planned.node
         if before is not None and before.disrupted:
-            return Verdict(*_disrupted(slot, before, emptied), now)
+            return AttemptVerdict(*_disrupted(slot, before, emptied), now)
         where = f"Pod {slot.planned.index} on {node}"
         if node in emptied:
-            return Verdict(*disruptions.deleted_with_node(where, emptied[node]), now)
-        return Verdict("pod-deleted", f"{where} was taken away in the cluster, not by Chamber.", now)
+            return AttemptVerdict(*disruptions.deleted_with_node(where, emptied[node]), now)
+        return AttemptVerdict("pod-deleted", f"{where} was taken away in the cluster, not by Chamber.", now)
     return None
 
 
 def _of_vanished(
-    attempt: Attempt, now: datetime, passed: Passed, lost: Collection[str], emptied: Mapping[str, str]
-) -> Verdict | None:
+    attempt: ObservedAttempt, now: datetime, passed: Passed, lost: Collection[str], emptied: Mapping[str, str]
+) -> AttemptVerdict | None:
     """Return the end of a Job that failed and of whose pods none is left that says why."""
     if attempt.succeeded:
         return None
     for job in _failed_jobs(attempt):
         if passed(job.failed_at, DELETED_SECONDS):
             nodes = [slot.planned.node for slot in attempt.wanted if slot.pod is None and not slot.succeeded]
-            return Verdict(*_vanished(job, nodes, lost, emptied), now)
+            return AttemptVerdict(*_vanished(job, nodes, lost, emptied), now)
     return None
 
 
@@ -487,7 +495,7 @@ def _vanished(
     return "pod-deleted", _by_hand(what, "deleted")
 
 
-def _failed_jobs(attempt: Attempt) -> Iterator[JobFacts]:
+def _failed_jobs(attempt: ObservedAttempt) -> Iterator[JobFacts]:
     """Yield the Jobs that failed, and not just because pods were taken from them."""
     for job in attempt.jobs:
         shrunk = bool(job.removed) and job.failed.reason == "FailedIndexes"
@@ -496,14 +504,14 @@ def _failed_jobs(attempt: Attempt) -> Iterator[JobFacts]:
 
 
 def _of_unmade(
-    attempt: Attempt,
+    attempt: ObservedAttempt,
     now: datetime,
     passed: Passed,
     refusal: str | None,
     overtaken: datetime | None,
     *,
     foreign: str,
-) -> Verdict | None:
+) -> AttemptVerdict | None:
     unmade = list(_unmade(attempt))
     if not unmade:
         return None
@@ -522,12 +530,16 @@ def _of_unmade(
     said = f": {_sentence(refusal)}" if refusal else "; it does not say why."
     if refusal and code == refusals.PLAN_QUOTA:
         said = f". {refusals.plan_quota(refusal, foreign)}"
-    return Verdict(code, f"The cluster does not make {pods} of it{said}", now, refused=True)
+    return AttemptVerdict(code, f"The cluster does not make {pods} of it{said}", now, refused=True)
 
 
 def _of_unbound(
-    attempt: Attempt, now: datetime, passed: Passed, let_go: Mapping[str, datetime], closed: Collection[str]
-) -> Verdict | None:
+    attempt: ObservedAttempt,
+    now: datetime,
+    passed: Passed,
+    let_go: Mapping[str, datetime],
+    closed: Collection[str],
+) -> AttemptVerdict | None:
     for slot in attempt.wanted:
         pod = slot.pod
         if pod is None or pod.node or pod.uid not in let_go or not passed(let_go[pod.uid], UNBOUND_SECONDS):
@@ -539,13 +551,13 @@ def _of_unbound(
         if node in closed:
             said = ": the node is cordoned, as when it is drained, or not ready, and takes no new pods."
         text = f"Pod {slot.planned.index} was planned on {node}, but did not come there within {UNBOUND_SECONDS:.0f} s"
-        return Verdict("unschedulable", text + said, now, refused=True)
+        return AttemptVerdict("unschedulable", text + said, now, refused=True)
     return None
 
 
 def _of_unmounted(
-    attempt: Attempt, now: datetime, passed: Passed, unmounted: Mapping[int, str]
-) -> Verdict | None:
+    attempt: ObservedAttempt, now: datetime, passed: Passed, unmounted: Mapping[int, str]
+) -> AttemptVerdict | None:
     for slot in attempt.wanted:
         pod = slot.pod
         if pod is None or slot.state is not PodState.PENDING or not pod.node:
@@ -555,11 +567,11 @@ def _of_unmounted(
         words = unmounted.get(slot.planned.index)
         if words and passed(pod.started_at or pod.created_at, UNMOUNTED_SECONDS):
             text = f"{_where(slot, pod)} does not get its volumes: {_sentence(words)}"
-            return Verdict("volume-not-mounted", text, now, refused=True)
+            return AttemptVerdict("volume-not-mounted", text, now, refused=True)
     return None
 
 
-def _unmade(attempt: Attempt) -> Iterator[Slot]:
+def _unmade(attempt: ObservedAttempt) -> Iterator[Slot]:
     """Yield the pods that should come and are not there."""
     return (slot for slot in attempt.wanted if slot.pod is None and slot.state is PodState.PENDING)
 

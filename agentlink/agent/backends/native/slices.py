@@ -24,7 +24,7 @@ Counted = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class DeviceAttribute:
     """An attribute by which claims name one device of a node: its domain and name, and the value as CEL writes it."""
 
     domain: str
@@ -42,7 +42,7 @@ class SliceDevice:
     kind: str
     gpu_type: str
     memory_mib: int | None
-    mark: Mark
+    mark: DeviceAttribute
     refuses: bool = False
     consumes: Counted = ()
     overlaps: tuple[str, ...] = ()
@@ -123,12 +123,12 @@ def _read_device(body: JsonObject, driver: str, pool: str) -> SliceDevice | None
     )
 
 
-def _mark(attributes: JsonObject, name: str, driver: str) -> Mark | None:
+def _mark(attributes: JsonObject, name: str, driver: str) -> DeviceAttribute | None:
     value = attributes.get(name, {})
     domain, _, plain = name.rpartition("/")
     if "string" in value and '"' not in value["string"] and "\\" not in value["string"]:
-        return Mark(domain or driver, plain, f'"{value["string"]}"')
-    return Mark(domain or driver, plain, str(value["int"])) if "int" in value else None
+        return DeviceAttribute(domain or driver, plain, f'"{value["string"]}"')
+    return DeviceAttribute(domain or driver, plain, str(value["int"])) if "int" in value else None
 
 
 def _gpu_type(attributes: JsonObject, kind: str) -> str:

@@ -18,9 +18,9 @@ from agentlink.agent.backends.native import adoption, events
 from agentlink.agent.backends.native.adoption import JobEntry
 from agentlink.agent.backends.native.attempts import CountedPod
 from agentlink.agent.backends.native.foreign import ForeignPod
-from agentlink.agent.backends.native.marks import Mark, Marks
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.places import LEVELS, Keeper, Place, read_place
+from agentlink.agent.backends.native.marks import JobOrigin, Marks
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.places import LEVELS, KeptNamespace, NamespaceKeeper, read_place
 from agentlink.agent.backends.native.unmanaged import (
     MOST_TOLD,
     UnmanagedEntry,
@@ -29,14 +29,14 @@ from agentlink.agent.backends.native.unmanaged import (
 )
 from agentlink.agent.backends.native.work import Work
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import Conflict, Invalid, NotFound
+from agentlink.agent.kube.errors import Invalid, NotFound, ObjectConflict
 from agentlink.agent.kube.reflector import Reflector
 from agentlink.agent.kube.resources import JOBS, NAMESPACES, JsonObject
 from agentlink.protocol import (
     AssignedPod,
-    Assignment,
-    BoundNamespace,
+    DesiredAttempt,
     DiscoveredJob,
+    NamespaceBinding,
     NamespaceReport,
     Namespaces,
     Verdict,
@@ -59,7 +59,7 @@ UNKNOWN = "The agent has not looked at it yet."
 class _Space:
     """One bound namespace."""
 
-    bound: BoundNamespace
+    bound: NamespaceBinding
     jobs: Reflector[JobEntry]
     task: "asyncio.Task[NoReturn] | None" = None
     problem: str = UNKNOWN
@@ -111,8 +111,8 @@ class Spaces:
         self,
         kube: Kube,
         marks: Marks,
-        keeper: Keeper,
-        names: Names,
+        keeper: NamespaceKeeper,
+        names: DomainNames,
         *,
         resources: Sequence[str],
         counted: Callable[[], Iterable[CountedPod]],
@@ -125,7 +125,7 @@ class Spaces:
         self._version = 1
         self._bindings = 0
         self._spaces: dict[str, _Space] = {}
-        self._expected: dict[UUID, Assignment] | None = None
+        self._expected: dict[UUID, DesiredAttempt] | None = None
         self._quotas = asyncio.Lock()
         self._recount: asyncio.TimerHandle | None = None
         self._leaving: set[UUID] = set()
@@ -133,8 +133,8 @@ class Spaces:
         self._over: set[UUID] = set()
         """Attempts of which no pod comes any more, though the server may not have heard of that."""
         self._told: dict[str, Verdict] = {}
-        self._work: Work[_Namespace | _Job | _Quota | _Quotas | events.Event] = Work(self._do)
-        self._places: Reflector[Place] = Reflector(
+        self._work: Work[_Namespace | _Job | _Quota | _Quotas | events.KubeEvent] = Work(self._do)
+        self._places: Reflector[KeptNamespace] = Reflector(
             kube, NAMESPACES, lambda body: read_place(body, names), on_change=self._on_place
         )
         self._unmanaged = UnmanagedKinds(kube, names, on_change=self._on_unmanaged)
@@ -177,7 +177,7 @@ class Spaces:
         self._bindings = namespaces.version
         self._change()
 
-    async def expect(self, assignments: Collection[Assignment]) -> None:
+    async def expect(self, assignments: Collection[DesiredAttempt]) -> None:
         """Take in which attempts may have pods: their Jobs run, and quotas leave room for them and for nothing else."""
         first, self._expected = self._expected is None, {each.attempt: each for each in assignments}
         self._over &= self._expected.keys()
@@ -195,14 +195,14 @@ class Spaces:
         if self._spaces and self._expected is not None and not ended.isdisjoint(self._expected):
             self._work.add(_Quotas())
 
-    def has_room(self, assignment: Assignment) -> bool:
+    def has_room(self, assignment: DesiredAttempt) -> bool:
         """Return whether the quota of an attempt's namespace lets its pods in by now, or never will by waiting."""
         space = self._spaces.get(assignment.namespace)
         if space is None or space.problem or space.unlimited:
             return True
         return space.room.get(assignment.attempt, 0) >= len(assignment.pods)
 
-    def why_closed(self, assignment: Assignment) -> str:
+    def why_closed(self, assignment: DesiredAttempt) -> str:
         """Return why the agent does not keep an attempt's namespace, as a sentence; "" where it does or none is named.
 
         One that was not looked at yet is not closed: the API server itself says what it does not take.
@@ -250,14 +250,14 @@ class Spaces:
                 sentence = f"Chamber runs it as workload {verdict.workload}. {verdict.note}"
                 self._tell(entry, "Normal", "Adopted", sentence.strip())
 
-    def say(self, event: events.Event) -> None:
+    def say(self, event: events.KubeEvent) -> None:
         """Have something be said in the cluster, tried until the API server takes it."""
         self._work.add(event)
 
     # Errands
 
-    async def _do(self, errand: "_Namespace | _Job | _Quota | _Quotas | events.Event") -> float | None:
-        if isinstance(errand, events.Event):
+    async def _do(self, errand: "_Namespace | _Job | _Quota | _Quotas | events.KubeEvent") -> float | None:
+        if isinstance(errand, events.KubeEvent):
             await events.write(self._kube, errand)
         elif isinstance(errand, _Quotas):
             self._recount = None
@@ -362,8 +362,8 @@ class Spaces:
             self._tell(entry, "Warning", "NotChambers", message)
         if entry.queue and entry.described is None:
             self._tell_unmanaged(self._of_kueue(entry))
-        ours = entry.described is not None or entry.mark is Mark.ADOPTED
-        begun = entry.mark is Mark.ADOPTED and not entry.stopping
+        ours = entry.described is not None or entry.mark is JobOrigin.ADOPTED
+        begun = entry.mark is JobOrigin.ADOPTED and not entry.stopping
         if entry.suspended and entry.held and entry.uid in self._suspended:
             self._suspended.discard(entry.uid)
             message = (
@@ -374,7 +374,7 @@ class Spaces:
             return
         change = {"metadata": {"uid": entry.uid}, "spec": {"suspend": True}}
         self._suspended.add(entry.uid)
-        with suppress(NotFound, Conflict, Invalid):
+        with suppress(NotFound, ObjectConflict, Invalid):
             await self._kube.patch(JOBS, entry.name, change, entry.namespace)
 
     def _of_kueue(self, entry: JobEntry) -> UnmanagedEntry:
@@ -387,7 +387,7 @@ class Spaces:
             return
         self._told_unmanaged[found.uid] = found.why
         self._work.add(
-            events.Event(
+            events.KubeEvent(
                 found.namespace, found.name, found.uid, "Warning", "NotRun", found.why, found.resource
             )
         )
@@ -405,7 +405,7 @@ class Spaces:
         return report.model_copy(update={"unmanaged": told, "unmanaged_count": len(found)})
 
     def _tell(self, entry: JobEntry, kind: str, reason: str, message: str) -> None:
-        self._work.add(events.Event(entry.namespace, entry.name, entry.uid, kind, reason, message[:1000]))
+        self._work.add(events.KubeEvent(entry.namespace, entry.name, entry.uid, kind, reason, message[:1000]))
 
     # What is seen
 
@@ -430,7 +430,7 @@ class Spaces:
                 self._change()
                 return
 
-    def _on_place(self, key: str, _: Place | None, __: Place | None) -> None:
+    def _on_place(self, key: str, _: KeptNamespace | None, __: KeptNamespace | None) -> None:
         if key in self._spaces:
             self._work.add(_Namespace(key))
             self._change()
@@ -452,7 +452,7 @@ def _asking(space: _Space) -> list[DiscoveredJob]:
     return [*waiting[:MOST_JOBS], *(job for job in asking if job.finished)]
 
 
-def _report(space: _Space, place: Place | None) -> NamespaceReport:
+def _report(space: _Space, place: KeptNamespace | None) -> NamespaceReport:
     entries = space.jobs.items.values() if space.known else ()
     security = place.security if place is not None else ""
     foreign = [

@@ -11,16 +11,18 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts, as_indexes
-from agentlink.agent.backends.native.names import Names
-from agentlink.agent.backends.native.plans import Verdict
+from agentlink.agent.backends.native.names import DomainNames
+from agentlink.agent.backends.native.plans import AttemptVerdict
 from agentlink.agent.kube.client import Kube
-from agentlink.agent.kube.errors import Conflict, Invalid, NotFound
+from agentlink.agent.kube.errors import Invalid, NotFound, ObjectConflict
 from agentlink.agent.kube.resources import JOBS, PODS, JsonObject
 
 logger = logging.getLogger(__name__)
 
 
-async def stop(kube: Kube, job: JobFacts, pods: Iterable[PodFacts], names: Names, *, at: datetime) -> None:
+async def stop(
+    kube: Kube, job: JobFacts, pods: Iterable[PodFacts], names: DomainNames, *, at: datetime
+) -> None:
     """Have a Job's pods deleted with their grace period."""
     if not (job.vanished or (job.stopping and job.suspended)):
         await _change(
@@ -33,7 +35,7 @@ async def stop(kube: Kube, job: JobFacts, pods: Iterable[PodFacts], names: Names
 
 
 async def remove(
-    kube: Kube, job: JobFacts, pods: Iterable[PodFacts], indexes: Collection[int], names: Names
+    kube: Kube, job: JobFacts, pods: Iterable[PodFacts], indexes: Collection[int], names: DomainNames
 ) -> None:
     """Take pods, by their index in the workload, from a Job that goes on with the others."""
     removed = job.removed | set(indexes)
@@ -46,12 +48,12 @@ async def remove(
             await _delete(kube, pod)
 
 
-async def record(kube: Kube, job: JobFacts, verdict: Verdict, names: Names) -> None:
+async def record(kube: Kube, job: JobFacts, verdict: AttemptVerdict, names: DomainNames) -> None:
     """Write on a Job how its attempt ended; raise `NotFound` where it is not there any more."""
     await _change(kube, job, {"metadata": _noted(job, names.verdict, verdict.as_text())}, missing_ok=False)
 
 
-async def note_let_go(kube: Kube, job: JobFacts, pods: Iterable[str], names: Names) -> None:
+async def note_let_go(kube: Kube, job: JobFacts, pods: Iterable[str], names: DomainNames) -> None:
     """Write on a Job which pods are let go, by the ends of their uids: another in their place is not."""
     await _change(kube, job, {"metadata": _noted(job, names.let_go, ",".join(sorted(pods)))})
 
@@ -67,7 +69,7 @@ async def limit(kube: Kube, job: JobFacts, *, running_at: datetime) -> None:
     await _change(kube, job, {"metadata": {"uid": job.uid}, "spec": {"activeDeadlineSeconds": seconds}})
 
 
-async def forget(kube: Kube, job: JobFacts, names: Names) -> None:
+async def forget(kube: Kube, job: JobFacts, names: DomainNames) -> None:
     """Delete a Job and take the finalizer off; what it owns goes with it."""
     try:
         await kube.delete(JOBS, job.name, job.namespace, uid=job.uid)
@@ -83,7 +85,7 @@ async def forget(kube: Kube, job: JobFacts, names: Names) -> None:
             await kube.patch(JOBS, job.name, off, job.namespace, kind="json")
     except NotFound:
         return
-    except (Conflict, Invalid):
+    except (ObjectConflict, Invalid):
         # Another of its name is no business of ours; a change in between is.
         if (await _uid(kube, job)) == job.uid:
             raise
@@ -107,7 +109,7 @@ async def _change(kube: Kube, job: JobFacts, change: JsonObject, *, missing_ok: 
     except NotFound:
         if not missing_ok:
             raise
-    except (Conflict, Invalid) as error:
+    except (ObjectConflict, Invalid) as error:
         if (await _uid(kube, job)) == job.uid:
             raise
         if not missing_ok:
@@ -119,5 +121,5 @@ async def _delete(kube: Kube, pod: PodFacts) -> None:
         return
     try:
         await kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
-    except (NotFound, Conflict):
+    except (NotFound, ObjectConflict):
         return

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
-from agentlink.agent.backends.native.names import Names
+from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.reflector import Reflector
 from agentlink.agent.kube.resources import (
@@ -54,7 +54,7 @@ class UnmanagedEntry:
         return Unmanaged(kind=self.resource.kind, name=self.name, why=self.why)
 
 
-def for_kueue(queue: str, names: Names, *, suspended: bool, adopts: bool = False) -> str:
+def for_kueue(queue: str, names: DomainNames, *, suspended: bool, adopts: bool = False) -> str:
     """Return why a Job that Kueue is to admit is not run, as a sentence, with what is still to be done to it.
 
     `adopts`: it asks to be adopted; Chamber suspends such Jobs by itself.
@@ -72,7 +72,7 @@ class UnmanagedKinds:
     def __init__(
         self,
         kube: Kube,
-        names: Names,
+        names: DomainNames,
         *,
         on_change: Callable[[UnmanagedEntry | None, UnmanagedEntry | None], None],
     ) -> None:
@@ -106,7 +106,7 @@ class UnmanagedKinds:
         )
 
 
-def read(body: JsonObject, resource: Resource, names: Names) -> UnmanagedEntry | None:
+def read(body: JsonObject, resource: Resource, names: DomainNames) -> UnmanagedEntry | None:
     """Return what is kept of an object; None of what is over, is going, or belongs to something else."""
     metadata = body["metadata"]
     owned = any(each.get("controller") for each in metadata.get("ownerReferences") or ())

@@ -19,7 +19,7 @@ from uuid import UUID
 import httpx
 
 from agentlink.agent import exporter, unreached
-from agentlink.agent.exporter import Reading
+from agentlink.agent.exporter import ExporterReading
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.reflector import Reflector
 from agentlink.agent.kube.resources import PODS, JsonObject
@@ -56,14 +56,14 @@ class Exporter:
 
 
 @dataclass(slots=True)
-class _Silence:
+class _SilentExporter:
     """An exporter that did not answer."""
 
     failures: int = 0
     until: float = 0.0
 
 
-class GpuUse:
+class GpuExporters:
     """The exporters of a cluster, and what they say of Chamber's pods.
 
     `holders` are those pods now, by `namespace/name`; `users` the namespaces where people create pods. It is entered
@@ -82,7 +82,7 @@ class GpuUse:
     ) -> None:
         self._holders, self._users, self._port, self._clock = holders, users, port, clock
         self._found = [Reflector(kube, PODS, trim, labels=each) for each in labels]
-        self._silent: dict[Exporter, _Silence] = defaultdict(_Silence)
+        self._silent: dict[Exporter, _SilentExporter] = defaultdict(_SilentExporter)
         self._room = asyncio.Semaphore(AT_ONCE)
         self._rests = False
         self._client = httpx.AsyncClient(
@@ -126,12 +126,12 @@ class GpuUse:
                 if each.node in nodes and each.namespace not in users:
                     by_node.setdefault(each.node, each)
         self._silent = defaultdict(
-            _Silence, {each: self._silent[each] for each in by_node.values() if each in self._silent}
+            _SilentExporter, {each: self._silent[each] for each in by_node.values() if each in self._silent}
         )
         silent = {each for each, silence in self._silent.items() if silence.until > now}
         return [each for each in by_node.values() if each not in silent]
 
-    async def _page(self, asked: Exporter) -> list[Reading]:
+    async def _page(self, asked: Exporter) -> list[ExporterReading]:
         """Return what an exporter says; nothing where it does not answer."""
         try:
             async with self._room, asyncio.timeout(ANSWER_SECONDS):
@@ -175,7 +175,7 @@ def trim(body: JsonObject) -> Exporter | None:
     return Exporter(metadata["namespace"], node, address)
 
 
-class _Part(NamedTuple):
+class _UsedPart(NamedTuple):
     """What a workload has of a GPU: `share` is its part where several pods have it."""
 
     device: str
@@ -187,14 +187,14 @@ class _Part(NamedTuple):
 
 
 def summed(
-    pages: Iterable[tuple[str, Sequence[Reading]]], holders: Mapping[str, Holder], at: datetime
+    pages: Iterable[tuple[str, Sequence[ExporterReading]]], holders: Mapping[str, Holder], at: datetime
 ) -> list[UsageFigure]:
     """Return a figure for each workload of which the pages (of a node each) tell.
 
     How busy a GPU is can only be told as a whole; its memory and power are divided equally among the pods that have
     it, and the power of one that is cut into MIG instances among those.
     """
-    parts: dict[UUID, list[_Part]] = defaultdict(list)
+    parts: dict[UUID, list[_UsedPart]] = defaultdict(list)
     for node, readings in pages:
         on_device = Counter(reading.owner.device for reading in readings)
         on_gpu = Counter(reading.owner.gpu for reading in readings)
@@ -205,7 +205,7 @@ def summed(
                 continue
             share, power = 1 / on_device[owner.device], reading.power_watts
             parts[holder.workload].append(
-                _Part(
+                _UsedPart(
                     owner.device,
                     share,
                     reading.busy,
@@ -217,7 +217,7 @@ def summed(
     return [_figure(workload, found, at) for workload, found in parts.items()]
 
 
-def _figure(workload: UUID, parts: Sequence[_Part], at: datetime) -> UsageFigure:
+def _figure(workload: UUID, parts: Sequence[_UsedPart], at: datetime) -> UsageFigure:
     tensor = [(part.tensor, part.share) for part in parts if part.tensor is not None]
     power = [part.power_watts for part in parts if part.power_watts is not None]
     devices = {part.device: _percent(part.busy) for part in parts}

@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, NoReturn, TypeVar
 
-from agentlink.agent.kube.errors import Conflict, KubeError, Unreachable
+from agentlink.agent.kube.errors import KubeError, ObjectConflict, Unreachable
 from agentlink.agent.unreached import next_try
 from chamber.logs import Lasting
 
@@ -83,7 +83,7 @@ class Work(Generic[K]):
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         longest = min(FIRST_PAUSE_SECONDS * (1 << min(failures - 1, 16)), LONGEST_PAUSE_SECONDS)
         pause = random.uniform(longest / 2, longest)  # noqa: S311 - guards nothing
-        if isinstance(error, Conflict) and failures <= MOST_CONFLICTS:
+        if isinstance(error, ObjectConflict) and failures <= MOST_CONFLICTS:
             pause = random.uniform(0.0, CONFLICT_SECONDS)  # noqa: S311 - guards nothing
         else:
             self._tell(key, error, failures, pause)

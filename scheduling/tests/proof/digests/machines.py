@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from scheduling.engine import Device, Node, Pool, Slicing, Taint, labels_of
+from scheduling.engine import DeviceInfo, NodeInfo, PoolInfo, Slicing, Taint, labels_of
 
 Cut = tuple[str, int | None, Slicing, int]
 """A type of slices: its name, its memory, how it was cut, its share of a GPU."""
@@ -36,7 +36,7 @@ ODD: tuple[dict[str, Any], ...] = (
 CLUSTERS = ("", "", "", "far", "farther")
 
 
-def machines(chance: Random, pools: tuple[Pool, ...], number: int, *, racks: int) -> tuple[Node, ...]:
+def machines(chance: Random, pools: tuple[PoolInfo, ...], number: int, *, racks: int) -> tuple[NodeInfo, ...]:
     """So many nodes. In ``racks`` of some, nearly all have the same devices."""
     away = {cluster for cluster in CLUSTERS[2:] if chance.random() < 0.08}
     clusters = CLUSTERS if chance.random() < 0.35 else ("",)
@@ -48,7 +48,7 @@ def machines(chance: Random, pools: tuple[Pool, ...], number: int, *, racks: int
         fields = chance.choice(ODD) if chance.random() < (0.03 if same else 0.25) else {}
         name = f"m{index:02d}"
         found.append(
-            Node(
+            NodeInfo(
                 name,
                 name.upper(),
                 chance.choice(pools).id,
@@ -76,7 +76,7 @@ def _labels(chance: Random, index: int, racks: int) -> dict[str, str]:
     return labels
 
 
-def _devices(chance: Random) -> tuple[Device, ...]:
+def _devices(chance: Random) -> tuple[DeviceInfo, ...]:
     """The devices of a node: mostly GPUs that are all alike, some of them used by others; or slices; or none."""
     fate = chance.random()
     if fate < 0.03:
@@ -90,16 +90,16 @@ def _devices(chance: Random) -> tuple[Device, ...]:
     return gpus
 
 
-def _gpus(chance: Random, number: int, gpu_type: str, memory_mib: int | None) -> tuple[Device, ...]:
+def _gpus(chance: Random, number: int, gpu_type: str, memory_mib: int | None) -> tuple[DeviceInfo, ...]:
     return tuple(
-        Device(index, gpu_type, memory_mib, foreign=chance.random() < 0.03) for index in range(number)
+        DeviceInfo(index, gpu_type, memory_mib, foreign=chance.random() < 0.03) for index in range(number)
     )
 
 
-def _of_another_type(chance: Random, device: Device) -> Device:
-    return Device(device.index, chance.choice(TYPES), chance.choice(MEMORIES), device.foreign)
+def _of_another_type(chance: Random, device: DeviceInfo) -> DeviceInfo:
+    return DeviceInfo(device.index, chance.choice(TYPES), chance.choice(MEMORIES), device.foreign)
 
 
-def _slice(chance: Random, index: int, cut: Cut) -> Device:
+def _slice(chance: Random, index: int, cut: Cut) -> DeviceInfo:
     gpu_type, memory_mib, slicing, share_milli = cut
-    return Device(index, gpu_type, memory_mib, chance.random() < 0.03, slicing, share_milli)
+    return DeviceInfo(index, gpu_type, memory_mib, chance.random() < 0.03, slicing, share_milli)

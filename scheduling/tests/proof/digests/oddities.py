@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from scheduling.engine import DeviceShare, PodPlacement, Snapshot, Status, Team, Workload
+from scheduling.engine import DeviceShare, OpenStatus, PodPlacement, Snapshot, TeamInfo, WorkloadInfo
 from scheduling.tests.engine.build import MINUTE, NOW
 
 ANY: tuple[dict[str, Any], ...] = (
@@ -37,37 +37,37 @@ def with_odd_rows(chance: Random, world: Snapshot) -> Snapshot:
     return replace(world, workloads=tuple(rows), nodes=tuple(nodes))
 
 
-def _on_placed(chance: Random) -> dict[str, Any] | Callable[[Workload], dict[str, Any]]:
+def _on_placed(chance: Random) -> dict[str, Any] | Callable[[WorkloadInfo], dict[str, Any]]:
     """What can be odd about a workload that is placed."""
-    odd: tuple[dict[str, Any] | Callable[[Workload], dict[str, Any]], ...]
+    odd: tuple[dict[str, Any] | Callable[[WorkloadInfo], dict[str, Any]], ...]
     odd = (*ANY, {"pool": "gone"}, {"pool": None}, _from_tomorrow, _elsewhere, _on_no_device, _twice)
     return chance.choice(odd)
 
 
-def _from_tomorrow(row: Workload) -> dict[str, Any]:
+def _from_tomorrow(row: WorkloadInfo) -> dict[str, Any]:
     """It began later than now."""
-    return {"status": Status.RUNNING, "started_at": NOW + 7 * MINUTE}
+    return {"status": OpenStatus.RUNNING, "started_at": NOW + 7 * MINUTE}
 
 
-def _elsewhere(row: Workload) -> dict[str, Any]:
+def _elsewhere(row: WorkloadInfo) -> dict[str, Any]:
     """Its last pod lies on a node that is not there."""
     return {"placements": (*row.placements[:-1], replace(row.placements[-1], node="away"))}
 
 
-def _on_no_device(row: Workload) -> dict[str, Any]:
+def _on_no_device(row: WorkloadInfo) -> dict[str, Any]:
     """Its last pod holds a device that its node does not have."""
     last = row.placements[-1]
     return {"placements": (*row.placements[:-1], replace(last, devices=(DeviceShare(99, last.milli),)))}
 
 
-def _twice(row: Workload) -> dict[str, Any]:
+def _twice(row: WorkloadInfo) -> dict[str, Any]:
     """A pod more lies where its first one does, on the same devices."""
     first = row.placements[0]
     more = PodPlacement(max(pod.pod_index for pod in row.placements) + 1, first.node, first.devices)
     return {"placements": (*row.placements, more), "pods": row.pods + 1}
 
 
-def with_odd_teams(chance: Random, teams: Sequence[Team]) -> tuple[Team, ...]:
+def with_odd_teams(chance: Random, teams: Sequence[TeamInfo]) -> tuple[TeamInfo, ...]:
     """The same teams, of which one is odd."""
     rows = list(teams)
     at = chance.randrange(len(rows))

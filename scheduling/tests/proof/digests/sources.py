@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from scheduling.engine import Changes, Plan, Snapshot, State, Status, decide, schedule
+from scheduling.engine import Changes, OpenStatus, Plan, Snapshot, State, decide, schedule
 from scheduling.scenario.document import Format, ScenarioError
 from scheduling.scenario.loader import load
 from scheduling.tests.engine.build import MINUTE, NOW
@@ -242,5 +242,5 @@ class Large(Source):
 
 def _completion(state: State, chance: Random) -> Changes:
     """The end of a running workload."""
-    running = sorted(each.id for each in state.snapshot.workloads if each.status is Status.RUNNING)
+    running = sorted(each.id for each in state.snapshot.workloads if each.status is OpenStatus.RUNNING)
     return Changes(gone_workloads=(chance.choice(running),))

@@ -18,21 +18,21 @@ from random import Random
 
 from scheduling.engine import (
     Changes,
-    Device,
+    DeviceInfo,
     ElasticPreemption,
-    Node,
+    GpuShare,
+    NodeInfo,
+    OpenStatus,
     Plan,
     Policy,
-    Pool,
+    PoolInfo,
     Queueing,
-    Share,
     Snapshot,
     State,
-    Status,
-    Team,
+    TeamInfo,
     TeamShare,
     TypicalRequest,
-    Workload,
+    WorkloadInfo,
     decide,
 )
 from scheduling.tests.engine.build import MINUTE, NOW
@@ -124,18 +124,20 @@ def _organisation(segment: Segment, nodes: dict[str, int]) -> Snapshot:
     """The pools, teams and nodes of a segment, and no work."""
     policy = Policy(queueing=segment.queueing, elastic_preemption=segment.elastic)
     names = ["shared"] if segment.shared else list(nodes)
-    devices = tuple(Device(index) for index in range(GPUS_PER_NODE))
+    devices = tuple(DeviceInfo(index) for index in range(GPUS_PER_NODE))
     machines = tuple(
-        Node(f"{cluster}-{at:02d}", f"{cluster}-{at:02d}", "shared" if segment.shared else cluster, devices)
+        NodeInfo(
+            f"{cluster}-{at:02d}", f"{cluster}-{at:02d}", "shared" if segment.shared else cluster, devices
+        )
         for cluster, count in nodes.items()
         for at in range(count)
     )
-    teams = [Team("company", "company")]
-    teams += [Team(name, name, "company") for name in DEPARTMENTS]
+    teams = [TeamInfo("company", "company")]
+    teams += [TeamInfo(name, name, "company") for name in DEPARTMENTS]
     for at, (cluster, count) in enumerate(nodes.items()):
         shares = (TeamShare("shared", count * GPUS_PER_NODE * 1000),) if segment.shared else ()
-        teams.append(Team(cluster, cluster, DEPARTMENTS[at % len(DEPARTMENTS)], shares=shares))
-    return Snapshot(tuple(Pool(name, name, policy) for name in names), tuple(teams), machines, ())
+        teams.append(TeamInfo(cluster, cluster, DEPARTMENTS[at % len(DEPARTMENTS)], shares=shares))
+    return Snapshot(tuple(PoolInfo(name, name, policy) for name in names), tuple(teams), machines, ())
 
 
 class _Player:
@@ -146,10 +148,10 @@ class _Player:
         self._jobs = {job.name: job for job in jobs}
         self._arrivals = [(job.at, job.name) for job in reversed(jobs)]
         self._state = State.of(organisation)
-        self._rows: dict[str, Workload] = {}
+        self._rows: dict[str, WorkloadInfo] = {}
         self._ends: list[tuple[int, str, int]] = []
         self._attempts: Counter[str] = Counter()
-        self._changed: dict[str, Workload] = {}
+        self._changed: dict[str, WorkloadInfo] = {}
         self._gone: set[str] = set()
 
     def run(self) -> Iterator[Moment]:
@@ -184,11 +186,11 @@ class _Player:
                 each for each in LIMITS_MINUTES if each * MINUTE >= min(job.length, 90 * 1440 * MINUTE)
             )
             self._put(
-                Workload(
+                WorkloadInfo(
                     job.name,
                     job.name,
                     job.cluster,
-                    Share(job.gpus // job.pods * 1000),
+                    GpuShare(job.gpus // job.pods * 1000),
                     pods=job.pods,
                     min_pods=job.pods,
                     pools=("shared" if self._segment.shared else job.cluster,),
@@ -197,7 +199,7 @@ class _Player:
                 )
             )
 
-    def _put(self, row: Workload) -> None:
+    def _put(self, row: WorkloadInfo) -> None:
         self._rows[row.id] = self._changed[row.id] = row
 
     def _carry_out(self, plan: Plan, at: int) -> None:
@@ -207,7 +209,7 @@ class _Player:
             self._put(
                 replace(
                     row,
-                    status=Status.PENDING,
+                    status=OpenStatus.PENDING,
                     pool=None,
                     placements=(),
                     started_at=None,
@@ -219,7 +221,7 @@ class _Player:
             self._put(
                 replace(
                     row,
-                    status=Status.RUNNING,
+                    status=OpenStatus.RUNNING,
                     pool=start.pool,
                     placements=start.placements,
                     started_at=at,
@@ -242,8 +244,8 @@ def openb(folder: Path, name: str) -> Iterator[Moment]:
     nodes = _nodes(folder / "openb_node_list_gpu_node.csv")
     listed = _requests(folder / f"openb_pod_list_{name}.csv")
     policy = Policy(queueing=Queueing.BEST_EFFORT_FIFO, elastic_preemption=ElasticPreemption.NEVER)
-    pool = Pool("openb", "openb", policy, recent=_typical(listed))
-    state = State.of(Snapshot((pool,), (Team("all", "all"),), nodes, ()))
+    pool = PoolInfo("openb", "openb", policy, recent=_typical(listed))
+    state = State.of(Snapshot((pool,), (TeamInfo("all", "all"),), nodes, ()))
     arrivals = list(_arrivals(listed, OVERLOAD * 1000 * sum(len(node.devices) for node in nodes)))
     batches = [arrivals[at : at + TOGETHER] for at in range(0, len(arrivals), TOGETHER)]
     for number, batch in enumerate(batches):
@@ -255,7 +257,7 @@ def openb(folder: Path, name: str) -> Iterator[Moment]:
         running = [
             replace(
                 rows[id_],
-                status=Status.RUNNING,
+                status=OpenStatus.RUNNING,
                 pool="openb",
                 placements=start.placements,
                 started_at=NOW,
@@ -265,14 +267,14 @@ def openb(folder: Path, name: str) -> Iterator[Moment]:
         state.apply(Changes(tuple(running), tuple(sorted(rows.keys() - placed.keys()))))
 
 
-def _nodes(path: Path) -> tuple[Node, ...]:
+def _nodes(path: Path) -> tuple[NodeInfo, ...]:
     with path.open(newline="") as lines:
         return tuple(
-            Node(
+            NodeInfo(
                 row["sn"],
                 row["sn"],
                 "openb",
-                tuple(Device(index, row["model"]) for index in range(int(row["gpu"]))),
+                tuple(DeviceInfo(index, row["model"]) for index in range(int(row["gpu"]))),
                 cpu_milli=int(row["cpu_milli"]),
                 memory_mib=int(row["memory_mib"]),
             )
@@ -280,15 +282,15 @@ def _nodes(path: Path) -> tuple[Node, ...]:
         )
 
 
-def _requests(path: Path) -> list[Workload]:
+def _requests(path: Path) -> list[WorkloadInfo]:
     """The pods of a list, as workloads that wait."""
     with path.open(newline="") as lines:
         return [
-            Workload(
+            WorkloadInfo(
                 row["name"],
                 row["name"],
                 "all",
-                Share(int(row["num_gpu"]) * int(row["gpu_milli"])),
+                GpuShare(int(row["num_gpu"]) * int(row["gpu_milli"])),
                 cpu_milli=int(row["cpu_milli"]),
                 memory_mib=int(row["memory_mib"]),
                 gpu_types=tuple(sorted(filter(None, set((row.get("gpu_spec") or "").split("|"))))),
@@ -297,11 +299,11 @@ def _requests(path: Path) -> list[Workload]:
         ]
 
 
-def _milli(row: Workload) -> int:
-    return row.request.milli if isinstance(row.request, Share) else 0
+def _milli(row: WorkloadInfo) -> int:
+    return row.request.milli if isinstance(row.request, GpuShare) else 0
 
 
-def _typical(rows: list[Workload]) -> tuple[TypicalRequest, ...]:
+def _typical(rows: list[WorkloadInfo]) -> tuple[TypicalRequest, ...]:
     """What is often asked for: the pods with GPUs, by what they ask."""
     counted = Counter(
         (_milli(row), row.cpu_milli, row.memory_mib, row.gpu_types) for row in rows if _milli(row)
@@ -312,7 +314,7 @@ def _typical(rows: list[Workload]) -> tuple[TypicalRequest, ...]:
     )
 
 
-def _arrivals(listed: list[Workload], goal_milli: float) -> Iterator[Workload]:
+def _arrivals(listed: list[WorkloadInfo], goal_milli: float) -> Iterator[WorkloadInfo]:
     """All pods in random order, then more drawn from them, until they ask for so much."""
     chance = Random(42)
     queue = chance.sample(listed, len(listed))[::-1]

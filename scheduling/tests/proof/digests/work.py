@@ -10,22 +10,22 @@ from typing import Any
 from scheduling.engine import (
     GPU_MILLI,
     RESERVED_PRIORITY,
-    Dependency,
-    Device,
+    AfterPreemption,
+    DependencyState,
+    DeviceInfo,
     DeviceShare,
+    GpuShare,
     Memory,
-    Node,
-    OnPreemption,
+    NodeInfo,
+    OpenStatus,
     PodPlacement,
-    Pool,
+    PoolInfo,
     Request,
-    Share,
     Slicing,
-    Status,
-    Team,
+    TeamInfo,
     Toleration,
     Topology,
-    Workload,
+    WorkloadInfo,
 )
 from scheduling.tests.engine.build import MINUTE, NOW
 
@@ -55,8 +55,13 @@ class Style:
         return (50, 50, 60, 90, 100, 100, 120) if self.urgent else (10, 50, 50, 50, 60, 90, 100, 120)
 
 
-STATUSES = (*(Status.RUNNING,) * 10, *(Status.QUEUED,) * 2, *(Status.STARTING,) * 2, *(Status.STOPPING,) * 3)
-SETTLED = (*(Status.RUNNING,) * 30, Status.QUEUED, Status.STARTING, Status.STOPPING)
+STATUSES = (
+    *(OpenStatus.RUNNING,) * 10,
+    *(OpenStatus.QUEUED,) * 2,
+    *(OpenStatus.STARTING,) * 2,
+    *(OpenStatus.STOPPING,) * 3,
+)
+SETTLED = (*(OpenStatus.RUNNING,) * 30, OpenStatus.QUEUED, OpenStatus.STARTING, OpenStatus.STOPPING)
 PRIORITIES = (10, 10, 20, 40, 50, 50, 50, 60, 90, 100)
 EQUAL = (40, 50, 50, 50, 50, 50, 50, 50)
 SHARES = (1000, 1000, 1000, 1000, 1000, 2000, 2000, 4000, 8000, 500, 500, 250, 750, 460)
@@ -91,12 +96,12 @@ PLACES = (
 class Around:
     """What newcomers find: nodes, teams and pools."""
 
-    nodes: Sequence[Node]
-    teams: Sequence[Team]
-    pools: Sequence[Pool]
+    nodes: Sequence[NodeInfo]
+    teams: Sequence[TeamInfo]
+    pools: Sequence[PoolInfo]
 
 
-def waiting(chance: Random, style: Style, number: int, around: Around) -> list[Workload]:
+def waiting(chance: Random, style: Style, number: int, around: Around) -> list[WorkloadInfo]:
     """So many workloads that wait."""
     requests = [_request(chance, style, around) for _ in range(style.alike or number)]
     guaranteed = [team for team in around.teams if any(share.reservation_milli for share in team.shares)]
@@ -106,7 +111,7 @@ def waiting(chance: Random, style: Style, number: int, around: Around) -> list[W
         name, priority = f"q{index:03d}", chance.choice(style.priorities())
         likely = guaranteed if priority >= RESERVED_PRIORITY and chance.random() < 0.8 else []
         found.append(
-            Workload(
+            WorkloadInfo(
                 name,
                 f"Q{index}",
                 chance.choice(likely or around.teams).id,
@@ -125,9 +130,11 @@ def _request(chance: Random, style: Style, around: Around) -> dict[str, Any]:
     request = _size(chance)
     if style.large and chance.random() < 0.6:
         pods = chance.choice((2, 4, 6, 8, 12, 20))
-        request = Share(chance.choice((2000, 4000, 8000, max(1, len(around.nodes[0].devices)) * GPU_MILLI)))
+        request = GpuShare(
+            chance.choice((2000, 4000, 8000, max(1, len(around.nodes[0].devices)) * GPU_MILLI))
+        )
     if style.close:
-        request = Share(chance.choice(SHARES[:7]))
+        request = GpuShare(chance.choice(SHARES[:7]))
     return {
         "request": request,
         "pods": pods,
@@ -143,7 +150,7 @@ def _size(chance: Random) -> Request:
     fate = chance.random()
     if fate < 0.06:
         return Memory(chance.choice((8_000, 20_000, 60_000)))
-    return Share(0 if fate < 0.07 else chance.choice(SHARES))
+    return GpuShare(0 if fate < 0.07 else chance.choice(SHARES))
 
 
 def _wish(chance: Random, around: Around, style: Style) -> dict[str, Any]:
@@ -164,11 +171,11 @@ def _circumstances(chance: Random) -> dict[str, Any]:
     if chance.random() < 0.05:
         found["held"] = True
     if chance.random() < 0.05:
-        found["dependency"] = chance.choice(tuple(Dependency))
+        found["dependency"] = chance.choice(tuple(DependencyState))
     if chance.random() < 0.06:
         found["backing_off_until"] = NOW + chance.choice((-5, -1, 0, 1, 3, 30)) * MINUTE
     if chance.random() < 0.1:
-        found["on_preemption"] = OnPreemption.STOP
+        found["on_preemption"] = AfterPreemption.STOP
     return found
 
 
@@ -179,11 +186,13 @@ class Free:
     """What is left of the nodes: ``held`` counts what exists, ``promised`` what is given to a workload. One that is
     stopping counts in the first only, one that is queued in the second only."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[NodeInfo]) -> None:
         self.held = {node.id: _sizes(node) for node in nodes}
         self.promised = {node.id: _sizes(node) for node in nodes}
 
-    def take(self, node: Node, wanted: int, milli: int, status: Status) -> tuple[DeviceShare, ...] | None:
+    def take(
+        self, node: NodeInfo, wanted: int, milli: int, status: OpenStatus
+    ) -> tuple[DeviceShare, ...] | None:
         """So many devices of a node, of each so much, or all of it where it is a slice; none if they are not free."""
         found: list[DeviceShare] = []
         for device in node.devices:
@@ -199,24 +208,26 @@ class Free:
                 kept_pool[share.index] -= share.milli
         return tuple(found)
 
-    def _kept_pool(self, node: Node, status: Status) -> Iterator[dict[int, int]]:
-        if status is not Status.QUEUED:
+    def _kept_pool(self, node: NodeInfo, status: OpenStatus) -> Iterator[dict[int, int]]:
+        if status is not OpenStatus.QUEUED:
             yield self.held[node.id]
-        if status is not Status.STOPPING:
+        if status is not OpenStatus.STOPPING:
             yield self.promised[node.id]
 
 
-def _sizes(node: Node) -> dict[int, int]:
+def _sizes(node: NodeInfo) -> dict[int, int]:
     return {device.index: 0 if device.foreign else device.share_milli for device in node.devices}
 
 
-def _part(device: Device, milli: int) -> int:
+def _part(device: DeviceInfo, milli: int) -> int:
     return min(milli, GPU_MILLI) if device.slicing is Slicing.WHOLE else device.share_milli
 
 
-def placed(chance: Random, style: Style, nodes: Sequence[Node], teams: Sequence[Team]) -> list[Workload]:
+def placed(
+    chance: Random, style: Style, nodes: Sequence[NodeInfo], teams: Sequence[TeamInfo]
+) -> list[WorkloadInfo]:
     """Workloads on the nodes, until these are as full as they are to be, or a few in a row have found no place."""
-    free, found, failures = Free(nodes), list[Workload](), 0
+    free, found, failures = Free(nodes), list[WorkloadInfo](), 0
     owners = chance.sample(teams, (len(teams) + 1) // 2) if chance.random() < 0.6 else teams
     most = chance.choice(style.full) * sum(sum(_sizes(node).values()) for node in nodes)
     used = 0
@@ -230,7 +241,9 @@ def placed(chance: Random, style: Style, nodes: Sequence[Node], teams: Sequence[
     return found
 
 
-def _put(chance: Random, style: Style, nodes: Sequence[Node], free: Free, name: str) -> Workload | None:
+def _put(
+    chance: Random, style: Style, nodes: Sequence[NodeInfo], free: Free, name: str
+) -> WorkloadInfo | None:
     """A workload on nodes of one pool and cluster, beginning anywhere, each pod on the first that takes it."""
     first = chance.randrange(len(nodes))
     around = [*nodes[first:], *nodes[:first]]
@@ -245,11 +258,11 @@ def _put(chance: Random, style: Style, nodes: Sequence[Node], free: Free, name: 
     is_cut = any(device.slicing is not Slicing.WHOLE for device in there[0].devices)
     wanted = len(pods) + chance.choice((0, 0, 0, 1, 2))
     started = chance.choice((1, 3, 8, 15, 30, 45, 300))
-    return Workload(
+    return WorkloadInfo(
         name,
         name.upper(),
         "",
-        Share(GPU_MILLI) if is_cut else Share(milli),
+        GpuShare(GPU_MILLI) if is_cut else GpuShare(milli),
         priority=chance.choice(EQUAL if style.equal else PRIORITIES),
         pods=wanted,
         min_pods=chance.randint(1, len(pods)),
@@ -259,16 +272,16 @@ def _put(chance: Random, style: Style, nodes: Sequence[Node], free: Free, name: 
         pool=there[0].pool,
         placements=tuple(pods),
         submitted_at=NOW - 400 * MINUTE + chance.randint(0, 20) * MINUTE,
-        started_at=NOW - started * MINUTE if status is Status.RUNNING else None,
+        started_at=NOW - started * MINUTE if status is OpenStatus.RUNNING else None,
         checkpointed_at=NOW - chance.choice((1, 20, 400)) * MINUTE if chance.random() < 0.2 else None,
         time_limit_ms=chance.choice((None, None, 20 * MINUTE, 60 * MINUTE, 120 * MINUTE)),
         preemptions_24h=chance.choice((0, 0, 0, 1, 2)),
-        on_preemption=chance.choice(tuple(OnPreemption)),
+        on_preemption=chance.choice(tuple(AfterPreemption)),
     )
 
 
 def _pods(
-    nodes: Sequence[Node], free: Free, status: Status, milli: int, number: int
+    nodes: Sequence[NodeInfo], free: Free, status: OpenStatus, milli: int, number: int
 ) -> Iterator[PodPlacement]:
     """As many of so many pods as find a place."""
     index = 0

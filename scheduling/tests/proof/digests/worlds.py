@@ -13,13 +13,13 @@ from scheduling.engine import (
     HOUR_MS,
     ElasticPreemption,
     Fairness,
-    Placement,
+    NodeOrder,
     Policy,
-    Pool,
+    PoolInfo,
     Queueing,
     Sharing,
     Snapshot,
-    Team,
+    TeamInfo,
     TeamShare,
     TypicalRequest,
 )
@@ -141,11 +141,11 @@ def world(number: int, *, sound_teams: bool = False) -> Snapshot:
     return found
 
 
-def _pools(chance: Random, mould: Mould) -> tuple[Pool, ...]:
+def _pools(chance: Random, mould: Mould) -> tuple[PoolInfo, ...]:
     """The pools; in one of a few organisations one is paused."""
     levels = chance.choice(LEVELS[mould.levels :])
     return tuple(
-        Pool(
+        PoolInfo(
             name, name.title(), _policy(chance, mould), levels, _recent(chance), paused=chance.random() < 0.05
         )
         for name in ("main", "spare", "lab")[: chance.choice(mould.pools)]
@@ -157,7 +157,7 @@ def _policy(chance: Random, mould: Mould) -> Policy:
     return Policy(
         queueing=chance.choice((*Queueing, Queueing.BACKFILL)),
         elastic_preemption=chance.choice(mould.modes),
-        placement=chance.choice((*Placement, Placement.BINPACK)),
+        placement=chance.choice((*NodeOrder, NodeOrder.BINPACK)),
         fairness=chance.choice((*Fairness, Fairness.ENTITLEMENT)),
         min_runtime_ms=chance.choice((0, 0, 5 * MINUTE, 20 * MINUTE)),
         max_preemptions=chance.choice((None, None, None, 0, 1, 2)),
@@ -184,9 +184,11 @@ def _typical(chance: Random) -> TypicalRequest:
     )
 
 
-def _teams(chance: Random, mould: Mould, pools: tuple[Pool, ...], *, limited: bool) -> tuple[Team, ...]:
+def _teams(
+    chance: Random, mould: Mould, pools: tuple[PoolInfo, ...], *, limited: bool
+) -> tuple[TeamInfo, ...]:
     """A tree as deep as it comes; ``limited``: some have a maximum or a burst limit."""
-    found: list[Team] = []
+    found: list[TeamInfo] = []
     for number in range(chance.randint(*mould.teams)):
         parent = chance.choice(found).id if found and chance.random() < 0.7 else None
         shares = tuple(
@@ -203,7 +205,7 @@ def _teams(chance: Random, mould: Mould, pools: tuple[Pool, ...], *, limited: bo
         maximum = _milli(chance.choice(MAXIMA), mould.size) if limited else None
         weight = chance.choice((0, 1, 1, 1, 2, 3, 5, 10))
         name = f"t{number}"
-        found.append(Team(name, name.upper(), parent, weight, burst, maximum, shares))
+        found.append(TeamInfo(name, name.upper(), parent, weight, burst, maximum, shares))
     return tuple(found)
 
 

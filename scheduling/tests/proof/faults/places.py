@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from scheduling.checker import BrokenRule
-from scheduling.engine import Device, Memory, Slicing, Taint, Topology
+from scheduling.engine import DeviceInfo, Memory, Slicing, Taint, Topology
 from scheduling.engine.decide.scaling import Growing
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Candidate
@@ -73,7 +73,7 @@ PLACES = (
         "a part lies on a GPU that others share",
         BrokenRule.SHARED_BY_OTHERS,
         world(
-            replace(node("m", 1), devices=(Device(0, "H100", 81920, shared_by="x"),)),
+            replace(node("m", 1), devices=(DeviceInfo(0, "H100", 81920, shared_by="x"),)),
             node("n", 1),
             replace(waiting("w", "b", 0.5), shares_with=("y",)),
         ),
@@ -183,13 +183,13 @@ PLACES = (
         "others' devices are taken",
         BrokenRule.FOREIGN_DEVICE,
         world(node("n", 2, foreign=1), placed("r", "a", on="n:0"), waiting("w", "b")),
-        blind(nodes=field(devices=(Device(0, "H100", 81920), Device(1, "H100", 81920)))),
+        blind(nodes=field(devices=(DeviceInfo(0, "H100", 81920), DeviceInfo(1, "H100", 81920)))),
     ),
     Fault(
         "a device is used that is not there",
         BrokenRule.UNKNOWN_ROW,
         world(node("n", 1), waiting("w", "a")),
-        blind(nodes=field(devices=(Device(1, "H100", 81920),))),
+        blind(nodes=field(devices=(DeviceInfo(1, "H100", 81920),))),
     ),
     Fault(
         "the GPU type is ignored",

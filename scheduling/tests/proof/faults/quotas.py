@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.checker import BrokenRule
-from scheduling.engine import Allocation, Status
+from scheduling.engine import Allocation, OpenStatus
 from scheduling.tests.engine.build import node, placed, team, waiting
 from scheduling.tests.proof.faults.worlds import (
     BEYOND,
@@ -97,7 +97,7 @@ QUOTAS = (
     Fault(
         "figures leave out who is Queued",
         BrokenRule.FIGURES,
-        world(node("n", 2), placed("q", "a", on="n:0", status=Status.QUEUED)),
+        world(node("n", 2), placed("q", "a", on="n:0", status=OpenStatus.QUEUED)),
         each("pools", lambda row: replace(row, in_use_milli=0)),
     ),
     Fault(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduling.checker import BrokenRule
-from scheduling.engine import Fairness, Queueing, Status
+from scheduling.engine import Fairness, OpenStatus, Queueing
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, waiting
 from scheduling.tests.proof.faults.worlds import (
     GROWS,
@@ -84,7 +84,7 @@ TURNS = (
         "one that runs starts again",
         BrokenRule.WRONG_ACTION,
         world(node("n", 2), placed("r", "a", on="n:0")),
-        blind(workloads=field(status=Status.PENDING, pool=None, placements=())),
+        blind(workloads=field(status=OpenStatus.PENDING, pool=None, placements=())),
     ),
     Fault(
         "one that backs off starts",

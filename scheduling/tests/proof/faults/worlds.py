@@ -10,13 +10,13 @@ from scheduling.checker import BrokenRule
 from scheduling.engine import (
     DeviceShare,
     Fairness,
+    OpenStatus,
     Plan,
-    Pool,
+    PoolInfo,
     ReasonCode,
     Snapshot,
-    Status,
     Topology,
-    Workload,
+    WorkloadInfo,
 )
 from scheduling.tests.engine.build import node, placed, pool, snapshot, team, waiting
 from scheduling.tests.proof.plants import Plant, garbled
@@ -34,10 +34,10 @@ class Fault:
     plant: Plant
 
 
-def world(*rows: Any, pools: tuple[Pool, ...] = (), teams: tuple[Any, ...] = (A, B)) -> Snapshot:
+def world(*rows: Any, pools: tuple[PoolInfo, ...] = (), teams: tuple[Any, ...] = (A, B)) -> Snapshot:
     """A world of nodes and workloads, in any order."""
-    nodes = [row for row in rows if not isinstance(row, Workload)]
-    return snapshot(nodes, teams, [row for row in rows if isinstance(row, Workload)], *pools)
+    nodes = [row for row in rows if not isinstance(row, WorkloadInfo)]
+    return snapshot(nodes, teams, [row for row in rows if isinstance(row, WorkloadInfo)], *pools)
 
 
 def each(kind: str, change: Callable[[Any], Any]) -> Plant:
@@ -68,7 +68,7 @@ def on_device_0(row: Any) -> Any:
     return replace(row, placements=pods)
 
 
-def sharing_a_device(id_: str) -> Workload:
+def sharing_a_device(id_: str) -> WorkloadInfo:
     return placed(id_, "a", 0.5, on="n:0")
 
 
@@ -88,11 +88,11 @@ NEAR = world(
     waiting("w", "a", pods=2, topology=Topology(preferred="rack")),
     pools=(pool(topology=["rack"]),),
 )
-STOPPING = world(node("n", 1), placed("s", "a", on="n:0", status=Status.STOPPING), waiting("w", "b"))
+STOPPING = world(node("n", 1), placed("s", "a", on="n:0", status=OpenStatus.STOPPING), waiting("w", "b"))
 PROMISED = world(
     node("n", 2),
-    placed("s", "a", on="n:0", status=Status.STOPPING),
-    placed("w", "b", on="n:0", status=Status.QUEUED, pods=2, min_pods=1),
+    placed("s", "a", on="n:0", status=OpenStatus.STOPPING),
+    placed("w", "b", on="n:0", status=OpenStatus.QUEUED, pods=2, min_pods=1),
 )
 RESERVE = world(
     node("n", 4),
