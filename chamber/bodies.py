@@ -47,7 +47,9 @@ class Body(serializers.Serializer[Any]):
             text = invalid.told("model_type", "The body", data)
             raise serializers.ValidationError({"non_field_errors": [text]})
         try:
-            return super().to_internal_value(data)
+            return super().to_internal_value(
+                {name: _no_text(self.fields.get(name), value) for name, value in data.items()}
+            )
         except serializers.ValidationError as error:
             found = error.detail if isinstance(error.detail, dict) else {"body": error.detail}
             raise serializers.ValidationError(
@@ -58,6 +60,17 @@ class Body(serializers.Serializer[Any]):
                     for name, detail in found.items()
                 }
             ) from error
+
+
+def _no_text(field: Any, value: Any) -> Any:
+    """Return a value so that a field for text refuses a number, which the framework would write as text."""
+    if isinstance(field, serializers.CharField):
+        return [value] if isinstance(value, int | float) else value
+    if isinstance(field, serializers.ListField) and isinstance(value, list):
+        return [_no_text(field.child, each) for each in value]
+    if isinstance(field, serializers.DictField) and isinstance(value, Mapping):
+        return {key: _no_text(field.child, each) for key, each in value.items()}
+    return value
 
 
 def _told(field: Any, name: str, given: Any, detail: Any) -> Any:

@@ -112,6 +112,16 @@ def test_a_field_of_a_body_tells_the_value_and_its_place(body: type[Body], given
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("given", [-16970, 1.5, True])
+def test_a_number_is_no_text(body: type[Body], given: Any) -> None:
+    for name, field in body().fields.items():
+        if type(field) is serializers.CharField and not field.read_only:
+            read = body(data={name: given})
+            assert not read.is_valid(), f"{name} takes {given}"
+            assert name in by_place(read.errors), f"{name} takes {given}"
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("given", ["x", None, [1], 7])
 def test_a_body_that_is_no_object_is_told_with_what_it_is(body: type[Body], given: Any) -> None:
     read = body(data=given)
@@ -137,6 +147,7 @@ def fields_of(form: type[forms.Form]) -> list[Any]:
     return [(form, name) for name in form.base_fields]
 
 
+@pytest.mark.django_db  # of new passwords also the names of the organisation are read
 @pytest.mark.parametrize(
     ("form", "name"),
     [pair for each in FORMS for pair in fields_of(each)],
