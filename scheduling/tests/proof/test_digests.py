@@ -157,7 +157,7 @@ def test_what_is_no_record_is_refused_with_a_sentence(tmp_path: Path) -> None:
 def test_show_prints_what_a_world_is_and_what_becomes_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "worlds", "3", "--given"]) == 0
     told = capsys.readouterr().out
-    assert "Workload(id='q000'" in told
+    assert "WorkloadInfo(id='q000'" in told
     assert texts(_plan(3)).decisions in told
     assert main(["show", "nothing", "3"]) == 2
     assert "There is no source nothing; there are cases, worlds" in capsys.readouterr().out
