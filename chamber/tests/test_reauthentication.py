@@ -14,6 +14,7 @@ from chamber.reauthentication import CONFIRMED, HELD, HELD_AT_ONCE
 from chamber.tests.factors.conftest import PHRASE, SECRET, asked, with_app, with_passkey
 from chamber.tests.factors.devices import Passkey, code_of
 from chamber.tokens import create_token
+from chamber.words import as_name
 from teams.models import AuditEvent, Binding, Role, Team
 from teams.tests.factories import make_org, make_team, make_user, member
 
@@ -86,7 +87,7 @@ def test_a_filled_form_waits_for_the_password_and_goes_on(page: Client, ada: Use
     path, fields = sent_on(page.post(where, {"password": PHRASE}))
     assert (path, fields) == ("/tokens/", FORM)
     assert "is ready. Copy it now" in page.post(path, fields).content.decode()
-    assert ApiToken.objects.get().name == FORM["name"]
+    assert ApiToken.objects.get().name == as_name(FORM["name"]), "it is sent as it was filled in"
     assert told("person.password-refused") == [("ada", "127.0.0.1", {})]
     assert told("person.confirmed") == [("ada", "127.0.0.1", {"by": "password"})]
     assert HELD not in page.session or not page.session[HELD]
