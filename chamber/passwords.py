@@ -27,7 +27,8 @@ NAMES = re.compile(r"[\W_]+")
 """What stands between the words of names."""
 LONGEST = 128
 """Of a new password. One that was set before it was bounded signs in still."""
-PARTS = ("username", "first_name", "last_name", "email")
+PARTS = ("username", "first_name", "last_name", "email", "organisation")
+"""`organisation` is known of the first admin alone, who is made with it."""
 
 
 class Argon2(Argon2PasswordHasher):

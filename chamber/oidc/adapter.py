@@ -80,12 +80,13 @@ class Providers(DefaultSocialAccountAdapter):
         if error == AuthError.CANCELLED:
             raise ImmediateHttpResponse(refused(request, CANCELLED))
         begun = (extra_context or {}).get("state")
-        why = exception or (
-            request.GET.get("error", "")[:80] if begun else "it was not begun in this browser"
-        )
+        code = request.GET.get("error", "")
+        told = (
+            code if CODE.fullmatch(code) else "an answer of another form"
+        )  # nobody writes lines of the log by it
+        why = exception or (told if begun else "it was not begun in this browser")
         logger.warning("A sign-in by %s came to nothing: %s", provider.sub_id, why or error)
         sign_in_trail.provider_refused(provider.sub_id, Via.PAGE)
-        code = request.GET.get("error", "")
         # Of an answer to this sign-in alone: else anybody could have the page say what they like.
         if begun and CODE.fullmatch(code):
             raise ImmediateHttpResponse(refused(request, ANSWERED.format(name=provider.app.name, code=code)))

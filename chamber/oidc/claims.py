@@ -171,7 +171,8 @@ def names_of(values: Mapping[str, Any]) -> tuple[str, str]:
         first, last = (first, last) if first else (last, "")
     if unfit_for_name(f"{first} {last}".strip()):
         return "", ""
-    return first[:LONGEST_NAME], last[:LONGEST_NAME]
+    first = first[:LONGEST_NAME]
+    return first, last[: LONGEST_NAME - len(first) - bool(first)] if len(first) < LONGEST_NAME else ""
 
 
 def _seen(value: Any) -> str:

@@ -1,6 +1,7 @@
 """People whom an identity provider makes, changes and takes away; each in a transaction that holds the tree."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,20 +116,30 @@ def _store(row: ProvisionedPerson, told: Told) -> None:
 
 
 def _apply(provider: Provider, row: ProvisionedPerson, told: Told, *, before: Told | None) -> None:
-    if before is not None:
-        name = told.name if told.name != before.name else None
-        email = told.email if told.email != before.email else None
-        if name is not None or email is not None:
-            row.user = people.change(by=actor_of(provider), user=row.user, name=name, email=email)
     if told.active is False:
         _put_out(provider, row)
-    elif row.put_out and (told.active or before is None):
+        with suppress(Refusal):  # whoever leaves is put out, whatever else is wrong
+            _rename(provider, row, told, before)
+        settle(provider, [row.user])
+        return
+    _rename(provider, row, told, before)
+    if row.put_out and (told.active or before is None):
         row.user.refresh_from_db()
         if not row.user.is_active:
             row.user = people.enable(by=actor_of(provider), user=row.user)
         row.put_out = False
         row.save()
     settle(provider, [row.user])
+
+
+def _rename(provider: Provider, row: ProvisionedPerson, told: Told, before: Told | None) -> None:
+    """Change name and address of an account as far as they are told otherwise than before."""
+    if before is None:
+        return
+    name = told.name if told.name != before.name else None
+    email = told.email if told.email != before.email else None
+    if name is not None or email is not None:
+        row.user = people.change(by=actor_of(provider), user=row.user, name=name, email=email)
 
 
 def _put_out(provider: Provider, row: ProvisionedPerson) -> None:

@@ -90,6 +90,7 @@ def set_up(*, organisation: str, username: str, password: str, email: str) -> Te
     """Make the organisation and its first admin; raise `CannotStart` where there is one, or a value cannot be taken."""
     user = User(username=username.strip(), email=email.strip().lower())
     user.set_password(password)
+    user.organisation = organisation  # type: ignore[attr-defined]  # read by the validators of passwords
     try:
         validate_password(password, user)
         with transaction.atomic():

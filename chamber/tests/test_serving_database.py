@@ -51,6 +51,10 @@ def test_a_second_organisation_is_refused_as_a_conflict_and_leaves_nobody_behind
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        (
+            {"organisation": "Quantum Robotics", "password": "Quantum-Robotics-2026!x"},
+            "5 characters of the password are left",
+        ),
         ({"password": "short"}, "too short"),
         ({"password": "password1234"}, "very common password"),
         ({"username": "ol ga"}, "valid username"),

@@ -1,6 +1,7 @@
 """Accepting a fault that an operator has looked into, so that the chain is checked behind it again."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from django.db import transaction
 from django.utils import timezone
@@ -25,7 +26,7 @@ def accept(
     Raises `Conflict` where it is another one, or none: what is accepted is what somebody has looked at.
     """
     reason = _line(reason, "reason", LONGEST_REASON)
-    _line(by.on_behalf_of, "name of who has looked into it", LONGEST_NAME)
+    by = replace(by, on_behalf_of=_line(by.on_behalf_of, "name of who has looked into it", LONGEST_NAME))
     fault = first_fault(tell)
     if fault is None:
         raise Conflict("The chain holds: there is nothing to accept.")
@@ -33,11 +34,21 @@ def accept(
         raise Conflict(f"The first fault is {fault.name}, not {name[:90]}. {fault.text}")
     if fault.kind == Kind.LOST:
         raise Conflict(f"{fault.text} It is not accepted: restore it from a backup (table teams_auditchain).")
+    if fault.kind == Kind.BEYOND and _has_gaps(fault):
+        raise Conflict(
+            f"{fault.text} The seals behind it, up to number {fault.last:,}, do not follow each other: no row could be "
+            f"sealed after them. Delete them (table teams_auditseal, from number {fault.number} on), then verify again."
+        )
     with transaction.atomic():
         chain = sealing.locked()
         _go_on(fault)
         audit.record(by=by, action=ACTION, target=chain, after=after_of(fault, reason))
     return fault, _checked_again(fault, tell)
+
+
+def _has_gaps(fault: Fault) -> bool:
+    """Return whether the seals behind the chain's end are other than one for each number."""
+    return AuditSeal.objects.filter(number__gte=fault.number).count() != fault.last - fault.number + 1
 
 
 def _line(text: str, what: str, longest: int) -> str:

@@ -304,3 +304,18 @@ def test_a_check_that_began_before_an_acceptance_does_not_undo_it(
 
 def test_acceptances_are_searched_for_like_any_act() -> None:
     assert faults.ACTION in audit.ACTIONS
+
+
+def test_seals_with_gaps_behind_the_end_are_not_accepted_and_rows_are_sealed_on(acme: Acme) -> None:
+    acts(acme.nlp, 5)
+    with unguarded():
+        insert_behind_the_end([])
+        AuditSeal.objects.filter(number=6).update(number=2**63 - 1)
+    fault = first_fault()
+    assert fault is not None
+    with pytest.raises(Conflict, match="do not follow each other"):
+        accept(by=Actor(name="console", via=Via.SYSTEM, on_behalf_of="olga"), name=fault.name, reason="x")
+    with unguarded():
+        AuditSeal.objects.filter(number__gte=6).delete()
+    acts(acme.nlp, 1)
+    assert AuditSeal.objects.filter(number=6).exists()

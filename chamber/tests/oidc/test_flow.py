@@ -256,6 +256,15 @@ def test_what_a_provider_answers_in_place_of_a_code_is_told(
         assert "call" not in text.casefold().replace("callback", "")
 
 
+def test_what_is_sent_back_writes_no_line_of_the_log(
+    idp: Idp, provider: Provider, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = parse_qs(urlsplit(left_for(client.post("/sign-in/with/acme/"))).query)["state"][0]
+    client.get("/sign-in/with/acme/back/", {"error": "x\n2026 INFO All is well", "state": state})
+    assert "came to nothing: an answer of another form" in caplog.text
+    assert "All is well" not in caplog.text
+
+
 def test_a_provider_that_is_away_is_told(idp: Idp, provider: Provider, client: Client, acme: Team) -> None:
     idp.away = True
     answer = client.post("/sign-in/with/acme/")

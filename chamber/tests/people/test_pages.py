@@ -149,6 +149,14 @@ def test_a_lead_sees_and_invites_only_below(client: Client, acme: Team, olga: Us
     assert client.post("/people/", {"username": "ada", "team": "nlp", "role": "viewer"}).status_code == 200
 
 
+def test_an_organisation_s_name_stands_in_a_subject_as_it_is_written(
+    page: Client, acme: Team, mailed: None
+) -> None:
+    Team.objects.filter(pk=acme.pk).update(name="R&D's")
+    page.post("/people/", {"username": "ada", "email": "ada@acme.example"})
+    assert mail.outbox[0].subject == "Your account at Chamber of R&D's"
+
+
 def test_who_has_no_role_is_not_told_that_there_are_no_pools(client: Client, acme: Team) -> None:
     client.force_login(User.objects.create_user("ada"))
     text = client.get("/").content.decode()

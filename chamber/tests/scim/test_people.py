@@ -146,6 +146,22 @@ def test_deactivating_ends_all_and_activating_lets_in_again(scim: Scim, operatio
     assert ada().is_active
 
 
+def test_whoever_leaves_is_put_out_whatever_else_is_told(scim: Scim) -> None:
+    make_user("eve", email="taken@acme.example")
+    made = scim.person(**ADA)
+    values = {"active": False, "emails": [{"value": "taken@acme.example", "type": "work", "primary": True}]}
+    scim.patch(f"Users/{made['id']}", {"op": "replace", "value": values})
+    assert not ada().is_active
+    assert ada().email == "ada@acme.example"
+
+
+@pytest.mark.parametrize("part", ["A" * 100, "A" * 149, "A" * 150, "A" * 400])
+def test_a_name_of_any_length_is_cut_to_what_a_name_may_have(scim: Scim, part: str) -> None:
+    scim.person(**ADA | {"name": {"givenName": part, "familyName": "L" * 100}})
+    assert len(ada().get_full_name()) in {149, 150}
+    people.change(by=SYSTEM, user=ada(), name=ada().get_full_name())
+
+
 def test_who_was_disabled_here_is_not_let_in_by_the_provider(scim: Scim, olga: User) -> None:
     made = scim.person(**ADA)
     people.disable(by=actor(olga), user=ada())

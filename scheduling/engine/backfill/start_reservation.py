@@ -22,7 +22,7 @@ End = tuple[int, WorkloadInfo, Sequence[PodPlacement]]
 class Shadow:
     """A start reservation: from when (``None`` if that is not known) and on which nodes.
 
-    ``spare`` is, for each of those nodes, what others may take without keeping its holder waiting. It shrinks as they
+    ``extra`` is, for each of those nodes, what others may take without keeping its holder waiting. It shrinks as they
     do.
     """
 
