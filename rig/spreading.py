@@ -24,7 +24,7 @@ TOGETHER = {
     "tests/test_documented_commands.py": "the deployment",
     "tests/test_compose_file.py": "the deployment",
     "tests/test_demo.py": "the demo",
-    "tests/test_browser.py": "the demo",
+    "tests/test_browser": "the demo",
     "tests/test_command_line.py": "the demo",
 }
 """What a file shares with others, by the beginning of its name; the first that fits holds."""

@@ -33,6 +33,22 @@ def test_files_that_share_a_server_stay_together(one: str, other: str, together:
     assert (unit_of(f"{one}::test_a") == unit_of(f"{other}::test_b")) is together
 
 
+@pytest.mark.parametrize(
+    ("what", "unit"), [("demo: Demo", {"the demo"}), ("team: Deployment", set(TOGETHER.values()) - {""})]
+)
+def test_whatever_asks_for_what_is_shared_is_of_the_unit_with_which_it_ends(
+    what: str, unit: set[str]
+) -> None:
+    files = [path for path in (ROOT / "tests").glob("test_*.py") if f"{what}" in path.read_text()]
+    files = [path for path in files if path.name not in {"test_spreading.py", "test_deployment_doctor.py"}]
+    assert len(files) > 2
+    assert {
+        path.name: unit_of(f"tests/{path.name}")
+        for path in files
+        if unit_of(f"tests/{path.name}") not in unit
+    } == {}
+
+
 def test_what_takes_long_begins_first_and_the_rest_stays_as_it_is() -> None:
     files = ["teams/b.py", "tests/test_image.py", "teams/a.py", "tests/test_deployment_logs.py"]
     items: list[Any] = [SimpleNamespace(nodeid=f"{file}::test") for file in files]
