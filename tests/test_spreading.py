@@ -39,7 +39,7 @@ def test_files_that_share_a_server_stay_together(one: str, other: str, together:
 def test_whatever_asks_for_what_is_shared_is_of_the_unit_with_which_it_ends(
     what: str, unit: set[str]
 ) -> None:
-    files = [path for path in (ROOT / "tests").glob("test_*.py") if f"{what}" in path.read_text()]
+    files = [path for path in (ROOT / "tests").glob("test_*.py") if what in path.read_text()]
     files = [path for path in files if path.name not in {"test_spreading.py", "test_deployment_doctor.py"}]
     assert len(files) > 2
     assert {

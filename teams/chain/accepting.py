@@ -37,7 +37,7 @@ def accept(
     if fault.kind == Kind.BEYOND and _has_gaps(fault):
         raise Conflict(
             f"{fault.text} The seals behind it, up to number {fault.last:,}, do not follow each other: no row could be "
-            f"sealed after them. Delete them (table teams_auditseal, from number {fault.number} on), then verify again."
+            f"sealed after them. Delete them from number {fault.number} on, as docs/people.md says under The chain."
         )
     with transaction.atomic():
         chain = sealing.locked()
