@@ -138,7 +138,7 @@ def test_what_cannot_be_seen_of_a_name_is_left_out(idp: Idp, configure: Configur
     user = User.objects.get()
     assert user.first_name == "Ada"
     assert user.last_name.startswith("Lovelacex")
-    assert len(user.last_name) == 150
+    assert len(user.get_full_name()) == 150
 
 
 def test_an_address_of_an_account_here_is_not_taken_over_unless_the_operator_says_so(
