@@ -11,7 +11,7 @@ from agentlink.models import Cluster, Node
 from chamber.words import clock_time
 from scheduling import engine
 from scheduling.engine.reasons import sentences as reasons
-from scheduling.explain import last_cycle, not_ready, scaling, silence
+from scheduling.explain import last_cycle, not_ready, scaling, silence, taken
 from scheduling.explain.explanation import Explanation, kind_of, label_inside
 from scheduling.explain.last_cycle import LastCycle
 from scheduling.explain.placed import NOTHING, PODS_BEGIN, in_silent_clusters, pods_begin
@@ -70,7 +70,8 @@ def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | N
     """Return why the workload waits or how it ended, for this reader; None where there is nothing to explain.
 
     Of one that was displaced, and whose pods may still be there, it says that (1 query); of one that says no more than
-    that its pods are there, which of them are on nodes that are not ready (1 query).
+    that its pods are there, which of them are on nodes that are not ready (1 query). Of one that waits for GPUs, which
+    of them others have than workloads (1 query).
     """
     if workload.status == Status.COMPLETED:
         return _completed(workload)
@@ -78,10 +79,24 @@ def explain(workload: Workload, user: "User | AnonymousUser") -> Explanation | N
         displaced = _displaced(workload)
         if displaced is not None:
             return displaced
-    found = explain_many([workload], user, last=last_cycle.last()).get(workload.pk)
+    last = last_cycle.last()
+    found = explain_many([workload], user, last=last).get(workload.pk)
     if found is None or found.code == scaling.CODE or (found.code, found.next_step) == (PODS_BEGIN, NOTHING):
         found = _on_unready_nodes(workload) or found
-    return found and _advised(workload, found, user)
+    if found is None:
+        return None
+    if workload.status == Status.PENDING and last is not None:
+        found = _with_taken(workload, found, last, user)
+    return _advised(workload, found, user)
+
+
+def _with_taken(
+    workload: Workload, explanation: Explanation, last: LastCycle, user: "User | AnonymousUser"
+) -> Explanation:
+    """Return the reason with the GPUs of its pool that others have than workloads."""
+    wait = last.waits.get(str(workload.pk))
+    more = taken.told(explanation.code, wait.pool, user) if wait is not None else ""
+    return replace(explanation, sentence=f"{explanation.sentence} {more}") if more else explanation
 
 
 def _on_unready_nodes(workload: Workload) -> Explanation | None:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agentlink.models import Assignment, Cluster, Node
+from agentlink.models import Assignment, Cluster, Device, Node
 from chamber.cli.output import in_words
 from scheduling.cycle.cycle import run_cycle
 from scheduling.engine import Eta
@@ -349,6 +349,30 @@ def test_a_pool_whose_cluster_was_released_is_told_with_it(acme: Acme) -> None:
     assert reason.code == "larger-than-any-node"
     assert f"The cluster {name} was released" in reason.sentence
     assert "The cluster other was" not in reason.sentence
+
+
+def test_gpus_that_a_lost_claim_has_are_told_to_who_waits_and_the_claim_to_operators(acme: Acme) -> None:
+    node = Node.objects.filter(pool=acme.pool).order_by("name")[0]
+    claim = (
+        "GPU 0 is allocated to a claim that no pod uses: kubectl delete resourceclaim c-1 -n lab frees it."
+    )
+    Node.objects.filter(pk=node.pk).update(problem=claim)
+    node.devices.filter(index=0).update(foreign=True)
+    gpus = Device.objects.filter(node__pool=acme.pool).count()
+    waits = make_workload(acme.research, acme.owner, gpu_milli=1000, pods=gpus)
+    run_cycle()
+    told = f"1 device of the pool is no capacity: pods or claims that Chamber does not manage have it (node {node.name})."
+    for reader, ends in ((acme.owner, told), (acme.admin, f"{told} {node.name}: {claim}")):
+        reason = explain(waits, reader)
+        assert reason is not None
+        assert reason.code == "larger-than-pool"
+        assert reason.sentence.endswith(f" {ends}")
+    actions.hold(by=Actor.person(acme.owner, Via.PAGE), workload=waits)
+    waits.refresh_from_db()
+    run_cycle()
+    reason = explain(waits, acme.admin)
+    assert reason is not None
+    assert (reason.code, reason.sentence) == ("held", "It is on hold.")
 
 
 def test_one_that_waits_out_a_pause_is_told_one_time_in_sentence_and_forecast(acme: Acme) -> None:
