@@ -13,6 +13,7 @@ import pytest
 from django.contrib.staticfiles import finders
 from django.template import Context, Template
 from django.template.loader import render_to_string
+from django.urls import reverse
 from playwright.sync_api import Browser, Page, Request, Route, WebSocketRoute, expect, sync_playwright
 
 from chamber.people.forms import LinkForm, PersonForm
@@ -55,11 +56,15 @@ class Site:
         self.sockets.append(socket)
         socket.on_message(lambda message: self.heard.append(json.loads(message)))
 
-    def open(self, content: str) -> Page:
-        """Show a page of the real layout around `content`."""
+    def render(self, content: str, *, person: str | None) -> str:
+        """Return a page of the real layout around `content`, as this person sees it; None for nobody signed in."""
         source = "{% extends 'base.html' %}{% block content %}" + content + "{% endblock %}"
-        user = SimpleNamespace(is_authenticated=True, pk=None, _chamber_roles={})
-        html = Template(source).render(Context({"user": user, "may_submit": True}))
+        user = SimpleNamespace(is_authenticated=person is not None, pk=person, _chamber_roles={})
+        return Template(source).render(Context({"user": user, "may_submit": True}))
+
+    def open(self, content: str, *, person: str = "ada") -> Page:
+        """Show a page of the real layout around `content`."""
+        html = self.render(content, person=person)
         self.pages["/"] = lambda _: {"body": html}
         self.page.goto(f"{ORIGIN}/")
         return self.page
@@ -505,3 +510,114 @@ def test_without_scripts_no_button_shows_a_password() -> None:
     html = render_to_string("_components/field.html", {"field": LinkForm()["password1"]})
     assert re.search(r'<button[^>]+data-show="id_password1"[^>]+hidden>', html)
     assert "data-show" not in render_to_string("_components/field.html", {"field": PersonForm()["name"]})
+
+
+FILLED = (
+    '<form method="post" action="/send/" id="f"><input name="name"><input name="pw" type="password">'
+    '<input name="secret" type="hidden" value="new"><textarea name="text"></textarea>'
+    '<input name="box" type="checkbox"><input name="way" type="radio" value="a" checked>'
+    '<input name="way" type="radio" value="b"><select name="one"><option>x</option><option>y</option></select>'
+    "<button>Send</button></form>"
+)
+SIGN_IN = '<form method="post" action="/sign-in/"><input name="login"><button>Sign in</button></form>'
+
+
+def fill_in(page: Page) -> None:
+    page.fill("[name=name]", "train-7")
+    page.fill("[name=pw]", "correct horse")
+    page.evaluate("document.querySelector('[name=secret]').value = 'old'")
+    page.fill("[name=text]", "two\nlines")
+    page.check("[name=box]")
+    page.check("[name=way][value=b]")
+    page.select_option("[name=one]", "y")
+
+
+def values(page: Page) -> list[object]:
+    return page.evaluate(  # type: ignore[no-any-return]
+        "(({name, pw, secret, text, box, way, one}) => [name.value, "
+        "pw.value, secret.value, text.value, box.checked, way.value, one.value])(document.forms.f.elements)"
+    )
+
+
+def until_nothing_is_kept(page: Page) -> None:
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while page.evaluate("sessionStorage.getItem('chamber:filled-in')") is not None:
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)
+
+
+EMPTY = ["", "", "new", "", False, "a", "x"]
+BACK = ["train-7", "", "new", "two\nlines", True, "b", "y"]
+
+
+def leads_to(path: str) -> dict[str, Any]:
+    """Return a page that leads on, as a redirection does: what follows one is not asked of the test."""
+    return {"body": f'<meta http-equiv="refresh" content="0;url={path}">'}
+
+
+def sign_in_page(site: Site) -> str:
+    path = str(reverse("account_login"))
+    site.pages[path] = lambda _: {"body": site.render(SIGN_IN, person=None)}
+    return path
+
+
+@pytest.mark.parametrize(
+    ("who", "after", "shown"),
+    [("ada", 1, BACK), ("eve", 1, EMPTY), ("ada", 61, EMPTY)],
+    ids=["same", "other", "late"],
+)
+def test_what_was_filled_in_while_the_session_ended_comes_back_to_its_person_alone(
+    site: Site, who: str, after: int, shown: list[object]
+) -> None:
+    path = sign_in_page(site)
+    site.pages["/send/"] = lambda _: leads_to(path)
+    page = site.open(FILLED, person="ada")
+    page.clock.install()
+    fill_in(page)
+    page.click("text=Send")
+    page.wait_for_url(f"{ORIGIN}{path}")
+    page.clock.fast_forward(after * 60_000)
+    site.open(FILLED, person=who)
+    assert values(page) == shown
+    told = page.get_by_text("What you had filled in is here again. It was not sent.")
+    expect(told).to_have_count(1 if shown == BACK else 0)
+    until_nothing_is_kept(page)
+
+
+def test_what_was_filled_in_and_not_sent_comes_back_after_a_sign_out_elsewhere(site: Site) -> None:
+    path = sign_in_page(site)
+    page = site.open(part("old") + FILLED, person="ada")
+    expect(page.locator("#live-status")).to_have_text("Live")
+    fill_in(page)
+    site.pages["/"] = lambda _: leads_to(path)
+    site.sockets[-1].close(code=4401)
+    page.wait_for_url(f"{ORIGIN}{path}")
+    site.open(FILLED, person="ada")
+    assert values(page) == BACK
+
+
+def test_what_was_sent_is_not_filled_in_again(site: Site) -> None:
+    sign_in_page(site)
+    site.pages["/send/"] = lambda _: {"body": site.render("<p>Sent</p>", person="ada")}
+    page = site.open(FILLED, person="ada")
+    fill_in(page)
+    page.click("text=Send")
+    expect(page.get_by_text("Sent")).to_be_visible()
+    until_nothing_is_kept(page)
+    page.goto(f"{ORIGIN}{reverse('account_login')}")
+    site.open(FILLED, person="ada")
+    assert values(page) == EMPTY
+
+
+def test_a_form_in_a_dialog_that_comes_back_is_open(site: Site) -> None:
+    path = sign_in_page(site)
+    site.pages["/send/"] = lambda _: leads_to(path)
+    folded = f'<dialog id="d">{FILLED}</dialog><button type="button" data-open="d">Edit</button>'
+    page = site.open(folded, person="ada")
+    page.click("text=Edit")
+    fill_in(page)
+    page.click("text=Send")
+    page.wait_for_url(f"{ORIGIN}{path}")
+    site.open(folded, person="ada")
+    expect(page.locator("[name=name]")).to_be_visible()
+    assert values(page) == BACK

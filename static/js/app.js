@@ -7,3 +7,6 @@ import "./keyboard.js";
 import "./palette.js";
 import "./live.js";
 import "./logs.js";
+import { bringBack } from "./kept.js";
+
+bringBack();

@@ -1,4 +1,5 @@
 // Confirmation, select-all, copy, submit on change, open a dialog, show a password: all by data- attributes, all optional.
+import { keepForms } from "./kept.js";
 
 const dialog = document.getElementById("confirm-dialog");
 
@@ -46,7 +47,9 @@ addEventListener("pageshow", () => { submitted = false; });
 /** Load the page again, which then is the one to sign in; not while a form is on its way: its answer comes next, and may
  * hold the cookie of a new session, as that of a changed password does. */
 export function reloadSignedOut() {
-  if (!submitted) location.reload();
+  if (submitted) return;
+  keepForms();
+  location.reload();
 }
 
 document.addEventListener("click", async (event) => {
