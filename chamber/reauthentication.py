@@ -41,6 +41,7 @@ ACTS: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("POST teams:member-add", "POST teams:member-remove", "POST api-members"),
+            *("POST chamber:person-role-add", "POST chamber:person-role-remove"),
             *("PATCH api-member", "DELETE api-member", "POST api-declared"),
             *("POST chamber:sign-in-group-add", "POST chamber:sign-in-group-remove"),
             *("POST api-sign-in-groups", "DELETE api-sign-in-group"),

@@ -18,7 +18,7 @@ from chamber.factors import views as factors
 from chamber.metrics.view import metrics
 from chamber.oidc import views as oidc
 from chamber.oidc import views_groups as provider_groups
-from chamber.people import export_views
+from chamber.people import export_views, role_views
 from chamber.people import views as people
 from chamber.scim import views as scim
 from chamber.services import views as services
@@ -77,6 +77,12 @@ chamber_patterns = (
         path("people/", people.people, name="people"),
         path("people/<str:username>/", people.one, name="person"),
         path("people/<str:username>/link/", people.link, name="person-link"),
+        path("people/<str:username>/roles/", role_views.add, name="person-role-add"),
+        path(
+            "people/<str:username>/roles/<uuid:binding_id>/remove/",
+            role_views.remove,
+            name="person-role-remove",
+        ),
         path("people/<str:username>/disable/", people.disable, name="person-disable"),
         path("people/<str:username>/enable/", people.enable, name="person-enable"),
         path("people/<str:username>/export/", export_views.export, name="person-export"),

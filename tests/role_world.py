@@ -85,6 +85,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "chamber:people": {"username": "beginner", "team": "nlp", "role": "viewer"},
     "chamber:person": {"name": "Somebody Else"},
     "chamber:person-disable": {"workloads": "leave"},
+    "chamber:person-role-add": {"team": "nlp", "role": "researcher"},
     "chamber:link": {"password1": "rotor glade mosaic 41", "password2": "rotor glade mosaic 41"},
     "teams:create": {"parent": "nlp", "name": "Speech", "bursting_priority": "1"},
     "teams:edit": ROW,

@@ -1,7 +1,7 @@
 """One small form per act on people."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 
@@ -9,6 +9,7 @@ from chamber.forms import Form
 from chamber.people.actions import LONGEST_NAME
 from chamber.people.leaving import Leaving
 from chamber.people.reading import PersonState
+from teams.fields import LongSelect
 
 STATE_NAMES = {PersonState.ACTIVE: "Active", PersonState.INVITED: "Invited", PersonState.DISABLED: "Disabled"}
 
@@ -51,6 +52,20 @@ class PersonForm(Form):
         label="Name", max_length=LONGEST_NAME, required=False, help_text="As others see it."
     )
     email = forms.CharField(label="E-mail address", max_length=254, required=False, widget=forms.EmailInput)
+
+
+class RoleForm(Form):
+    """A role to give somebody, and the team it is on."""
+
+    team = forms.ChoiceField(label="Team", widget=LongSelect)
+    role = forms.ChoiceField(label="Role", help_text="It reaches the team and all below it.")
+
+    def __init__(
+        self, data: Any = None, *, teams: Iterable[tuple[str, str]], roles: Iterable[tuple[str, str]]
+    ) -> None:
+        super().__init__(data, auto_id="role-%s")
+        cast("forms.ChoiceField", self.fields["team"]).choices = list(teams)
+        cast("forms.ChoiceField", self.fields["role"]).choices = list(roles)
 
 
 class DisableForm(Form):

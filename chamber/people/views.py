@@ -19,20 +19,20 @@ from chamber.errors import NotAllowed, Refusal
 from chamber.factors import actions as factors
 from chamber.factors.reading import factors_of
 from chamber.http import page
-from chamber.models import LinkPurpose
+from chamber.models import LinkPurpose, User
 from chamber.oidc import admission
 from chamber.oidc.reading import accounts_of
 from chamber.people import actions, notices, reading
 from chamber.people.actions import Made
-from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm
+from chamber.people.forms import STATE_NAMES, DisableForm, InviteForm, LinkForm, PersonForm, RoleForm
 from chamber.people.leaving import Leaving, find_heir
 from chamber.people.mail import Delivered, bound, deliver, not_mailed, tell_old_address
 from chamber.scim.reading import kept
 from chamber.sessions import HELD_LINK
 from chamber.words import count
 from teams.forms import show_refusal
-from teams.models import Role
-from teams.permissions import Permission, grantable_anywhere, may_anywhere, paths_where
+from teams.models import Binding, Role
+from teams.permissions import Permission, grantable, grantable_anywhere, may_anywhere, paths_where
 from teams.views.requests import actor, person, team_choices, team_for
 from workloads.models import Workload
 from workloads.models.workload import OPEN
@@ -101,7 +101,7 @@ def one(request: HttpRequest, username: str) -> HttpResponse:
             tell_old_address(request, changed, shown.user.email)
             messages.success(request, f"{username} is changed.")
             return redirect("chamber:person", username)
-    return _person_page(request, shown, form=form)
+    return person_page(request, shown, form=form)
 
 
 @require_POST
@@ -124,7 +124,7 @@ def link(request: HttpRequest, username: str) -> HttpResponse:
             messages.error(request, not_mailed(made))
         return redirect("chamber:person", username)
     shown = reading.person_for(person(request), username)
-    return _once(_person_page(request, shown, made=made, delivered=delivered), delivered.url)
+    return _once(person_page(request, shown, made=made, delivered=delivered), delivered.url)
 
 
 @require_POST
@@ -145,7 +145,7 @@ def disable(request: HttpRequest, username: str) -> HttpResponse:
         else:
             messages.success(request, f"{username} is disabled; {_told(ended)}.")
             return redirect("chamber:person", username)
-    return _person_page(request, shown, disable_form=form)
+    return person_page(request, shown, disable_form=form)
 
 
 @require_POST
@@ -260,8 +260,9 @@ def _gone(request: HttpRequest, refusal: Refusal) -> HttpResponse:
     return page(request, "people/link.html", {"gone": refusal}, status=410)
 
 
-def _person_page(request: HttpRequest, shown: reading.ShownPerson, **more: Any) -> HttpResponse:
-    powers = _powers(request)
+def person_page(request: HttpRequest, shown: reading.ShownPerson, **more: Any) -> HttpResponse:
+    """Render a person's page; `more` are forms that were refused, or a link that is shown this once."""
+    powers, reader = _powers(request), person(request)
     if powers["may_manage"]:
         more["sessions"] = sessions.of(shown.user)
         more["factors"] = factors_of(shown.user)
@@ -272,17 +273,32 @@ def _person_page(request: HttpRequest, shown: reading.ShownPerson, **more: Any) 
         more["open_workloads"] = Workload.objects.filter(owner=shown.user, status__in=OPEN).count()
     context = {
         "shown": shown,
-        "may_link": actions.may_link(person(request), shown.user),
+        "may_link": actions.may_link(reader, shown.user),
         "state_name": STATE_NAMES[shown.state],
         "disable_form": DisableForm(),
+        "role_form": role_form(reader) if shown.user.is_active else None,
+        "takes": {each.pk for each in shown.roles if each.group is None and may_take(reader, each)},
         **powers,
         **more,
     }
     context.setdefault(
         "form", PersonForm(initial={"name": shown.user.get_full_name(), "email": shown.user.email})
     )
-    wrong = context["form"].errors or context["disable_form"].errors
+    forms = (context["form"], context["disable_form"], context["role_form"])
+    wrong = any(form is not None and form.errors for form in forms)
     return page(request, "people/person.html", context, status=422 if wrong else 200)
+
+
+def role_form(reader: User, data: Any = None) -> RoleForm | None:
+    """Return the form by which the reader gives somebody a role; None where theirs gives none."""
+    paths = paths_where(reader, Permission.MANAGE_MEMBERS)
+    roles = [(role.value, role.label) for role in grantable_anywhere(reader)]
+    return RoleForm(data, teams=team_choices(paths), roles=roles) if paths and roles else None
+
+
+def may_take(reader: User, binding: Binding) -> bool:
+    """Return whether the reader may take this role away, as far as their own role says."""
+    return Role(binding.role) in grantable(reader, binding.team)
 
 
 def _told(ended: dict[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""`chamber people list, show, add, disable, enable, reset, sessions, factors, providers, export`."""
+"""`chamber people list, show, add, role, disable, enable, reset, sessions, factors, providers, export`."""
 
 import csv
 from itertools import chain
@@ -135,6 +135,30 @@ def add(  # noqa: PLR0917 - an option each
 
 @people.command()
 @click.argument("username")
+@click.argument("team")
+@click.argument("role", type=click.Choice(ROLES))
+@click.option("--remove", "takes", is_flag=True, help="Take the role away.")
+def role(username: str, team: str, role: str, takes: bool) -> None:
+    """Give somebody ROLE on TEAM and all below it, or take it away.
+
+    A role that is somebody's by a group or by a team above is taken there.
+    """
+    members = f"teams/{segment(team)}/members/"
+    with connect() as client:
+        if not takes:
+            client.post(members, {"who": username, "role": role})
+            click.echo(f"{username} is {role} of {team}.")
+            return
+        rows = [row for row in client.rows(members) if row["role"] == role]
+        own = [row for row in rows if row["username"] == username and not row["inherited"]]
+        if not own:
+            raise Failure(_not_own(username, team, role, rows), Exit.NOT_FOUND)
+        client.delete(f"{members}{own[0]['id']}/")
+    click.echo(f"{username} is no longer {role} of {team}.")
+
+
+@people.command()
+@click.argument("username")
 @click.option("--cancel", "leaving", flag_value="cancel", help="Cancel their open workloads.")
 @click.option(
     "--hand-over-to", "heir", metavar="PERSON", help="Make PERSON the owner of their open workloads."
@@ -256,6 +280,16 @@ def _show_links(made: list[Any], form: OutputFormat, *, name: str, empty: str = 
                 f"The mail to {row['not_mailed_to']} could not be sent: {hand}. The server's log says why.",
                 err=True,
             )
+
+
+def _not_own(username: str, team: str, role: str, rows: list[Any]) -> str:
+    """Return why a role of a team cannot be taken from somebody there; `rows` are those who have the role on it."""
+    above = next((row["team"] for row in rows if row["username"] == username), "")
+    if above:
+        return f"{username} is {role} of {team} by the team {above} above it: take it there."
+    groups = sorted({row["group"] for row in rows if row["group"]})
+    by_group = f" Whoever has it by a group leaves the group: {', '.join(groups)}." if groups else ""
+    return f"{username} is not {role} of {team}.{by_group}"
 
 
 def _complete(body: dict[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from chamber.people.actions import use_link
 from chamber.tests.cli.conftest import Run
 from chamber.tests.factors.conftest import with_app
 from chamber.tokens import create_token
-from teams.models import Binding, Role, Team
-from teams.tests.factories import make_user, member
+from teams.models import AuditEvent, Binding, Role, Team
+from teams.tests.factories import make_team, make_user, member
 
 PHRASE = "rotor glade mosaic 41"
 
@@ -166,3 +166,22 @@ def test_what_is_kept_about_a_person_is_written_to_a_file(
     refused = run("people", "export", "nobody", str(tmp_path / "none.json"))
     assert refused.exit_code == Exit.NOT_FOUND
     assert not (tmp_path / "none.json").exists()
+
+
+def test_roles_are_given_and_taken(nlp: Team, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    ada, lena = member(nlp, Role.VIEWER, "ada"), member(nlp, Role.LEAD, "lena")
+    make_team(nlp, "Speech")
+    secret = create_token(user=lena, name="x", scope=Scope.MANAGE, days=1)[1]
+    monkeypatch.setenv("CHAMBER_TOKEN", secret)
+    assert run("people", "role", "ada", "nlp", "researcher").stdout == "ada is researcher of nlp.\n"
+    taken = run("people", "role", "ada", "nlp", "researcher", "--remove")
+    assert taken.stdout == "ada is no longer researcher of nlp.\n"
+    assert list(Binding.objects.filter(user=ada).values_list("role", flat=True)) == ["viewer"]
+    above = run("people", "role", "ada", "speech", "viewer", "--remove")
+    assert (above.exit_code, "by the team nlp above it" in above.stderr) == (Exit.NOT_FOUND, True)
+    never = run("people", "role", "ada", "nlp", "lead", "--remove")
+    assert (never.exit_code, "ada is not lead of nlp." in never.stderr) == (Exit.NOT_FOUND, True)
+    assert run("people", "role", "ada", "nlp", "admin").exit_code == Exit.NOT_ALLOWED
+    assert run("people", "role", "nobody", "nlp", "viewer").exit_code == Exit.REJECTED
+    rows = AuditEvent.objects.filter(action__startswith="member.").order_by("at")
+    assert list(rows.values_list("action", "via")) == [("member.added", "cli"), ("member.removed", "cli")]
