@@ -28,8 +28,16 @@ LIKE_LATIN = dict(
     )
 )
 """Letters of Cyrillic, Greek, Armenian and Cherokee that are drawn like a Latin one, and that one."""
-DRAWN_AS = ("<font>", "<wide>", "<narrow>")
-"""So Unicode marks characters that are another one in another font or width."""
+DRAWN_AS = frozenset(
+    {"font", "wide", "narrow", "compat", "initial", "medial", "final", "isolated", "noBreak"}
+)
+"""So Unicode marks characters that are drawn as others: in another font, width or place, or kept for old programs."""
+TYPED = re.compile("[\u0e33\u0eb3\u0edc\u0edd\u3131-\u318e]")
+"""Marked so, but what keyboards write: vowels and letters of Thai and Lao, letters of Hangul that stand alone."""
+SIGNS = "\u00aa\u00ba\u2122\u2120"
+"""Raised letters that are signs of their own: the ordinals of Romance languages, of trade and service marks."""
+MICRO, MU = "\u00b5", "\u03bc"
+"""A sign that keyboards write, and the Greek letter that it is."""
 LETTERS = re.compile(r"[^\W\d_]+")
 ACRONYM = re.compile(r"\b(cpu|gpu)(s?)\b", re.IGNORECASE)
 
@@ -73,21 +81,21 @@ def placed(place: str, sentence: str) -> str:
 
 def as_name(text: str) -> str:
     """Return a name as it is stored: composed (NFC), with single spaces, and none at its ends."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    return " ".join(unicodedata.normalize("NFC", text).replace(MICRO, MU).split())
 
 
 def unfit_for_name(name: str) -> str:
     """Return why a name could be taken for another, as a sentence; "" where it could not.
 
     Refused are characters that cannot be seen (controls, those that turn the direction of writing, those of no width),
-    marks without a letter, other fonts and widths, and letters that look like Latin ones beside Latin ones.
+    marks without a letter, other fonts and forms, and letters that look like Latin ones beside Latin ones.
     """
     if unseen := next((each for each in name if not each.isprintable() or UNSEEN.match(each)), ""):
         return f"The name contains the character {_code(unseen)}, which cannot be seen."
     marks = (mark for base, mark in pairwise(f" {name}") if base == " " and _is_mark(mark))
     if mark := next(marks, ""):
         return f"The name contains the mark {_code(mark)} without a letter before it."
-    if drawn := next((each for each in name if unicodedata.decomposition(each).startswith(DRAWN_AS)), ""):
+    if drawn := next(filter(_is_drawn_as_another, name), ""):
         plain = unicodedata.normalize("NFKC", drawn)
         return (
             f"The name contains {drawn!r} ({_code(drawn)}), which looks like {plain!r}. Write that instead."
@@ -98,6 +106,17 @@ def unfit_for_name(name: str) -> str:
             f"{LIKE_LATIN[other]!r}. Use letters of one script."
         )
     return ""
+
+
+def _is_drawn_as_another(character: str) -> bool:
+    """Return whether a character looks like others: the same in another form, or a letter raised, lowered or framed."""
+    form, _, _ = unicodedata.decomposition(character).removeprefix("<").partition("> ")
+    plain = unicodedata.normalize("NFKC", character)
+    if not unicodedata.decomposition(character).startswith("<") or plain.startswith(" "):
+        return False
+    if form in DRAWN_AS:
+        return not TYPED.match(character)
+    return character not in SIGNS and any(each.isascii() and each.isalpha() for each in plain)
 
 
 def _like_latin(name: str) -> str:

@@ -47,6 +47,13 @@ def test_a_time_says_its_date_where_it_is_not_todays(moment: datetime, told: str
             "The name contains '\U0001d41a' (U+1D41A), which looks like 'a'. Write that instead.",
         ),
         ("\uff54eam", "The name contains '\uff54' (U+FF54), which looks like 't'. Write that instead."),
+        ("\u217faria", "The name contains '\u217f' (U+217F), which looks like 'm'. Write that instead."),
+        ("ada\u017f", "The name contains '\u017f' (U+017F), which looks like 's'. Write that instead."),
+        ("\ufb01n", "The name contains '\ufb01' (U+FB01), which looks like 'fi'. Write that instead."),
+        ("\u24dcaria", "The name contains '\u24dc' (U+24DC), which looks like 'm'. Write that instead."),
+        ("\u1d50aria", "The name contains '\u1d50' (U+1D50), which looks like 'm'. Write that instead."),
+        ("a\u2011b", "The name contains '\u2011' (U+2011), which looks like '\u2010'. Write that instead."),
+        ("\ufe8d", "The name contains '\ufe8d' (U+FE8D), which looks like '\u0627'. Write that instead."),
         (
             "nl\u0440",
             "The name contains '\u0440' (U+0440) beside Latin letters, where it looks like the Latin 'p'. "
@@ -70,6 +77,10 @@ def test_a_name_that_could_be_taken_for_another_is_told(name: str, told: str) ->
         "Jos\u00e9 Nu\u00f1ez",
         "\u03bcTransfer",
         "\u03b2-VAE",
+        "R\u00b2 \u2460 1\u00aa Acme\u2122",
+        "O\u00b4Brien",
+        "\u0e19\u0e49\u0e33",
+        "\u3131\u3134",
         "GPU-\u043a\u043b\u0430\u0441\u0442\u0435\u0440",
         "\u043a\u043e\u043c\u0430\u043d\u0434\u0430 \u0441 GPU",
         "\u0440\u043e\u0440",
@@ -83,3 +94,4 @@ def test_a_name_of_any_script_is_taken(name: str) -> None:
 
 def test_a_name_is_stored_composed_and_with_single_spaces() -> None:
     assert as_name("  Jose\u0301 \n\t N. ") == "Jos\u00e9 N."
+    assert as_name("\u00b5Transfer") == "\u03bcTransfer", "keyboards write the sign"
