@@ -13,11 +13,12 @@ from django.shortcuts import render
 
 from chamber import sign_in_trail
 from chamber.errors import Refusal
-from chamber.oidc import again, sync
+from chamber.oidc import again, invitations, sync
 from chamber.oidc.admission import admit
 from chamber.oidc.asking import BoundedSession
 from chamber.oidc.protocol import ProviderAnswer, app_of
 from chamber.oidc.providers import providers
+from chamber.sessions import HELD_LINK
 from teams.actors import Via
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,10 @@ class Providers(DefaultSocialAccountAdapter):
         try:
             if again.is_asked(sociallogin.state):
                 raise ImmediateHttpResponse(again.shown(request, sociallogin))
-            sociallogin.user = admit(answer.provider, answer.claims)
+            invitation = invitations.secret_of(request, sociallogin.state)
+            sociallogin.user = admit(answer.provider, answer.claims, invitation=invitation)
+            if invitation:
+                invitations.forget(request)
             sync.keep(answer)
         except Refusal as refusal:
             raise ImmediateHttpResponse(refused(request, refusal.message)) from refusal
@@ -95,4 +99,5 @@ class Providers(DefaultSocialAccountAdapter):
 
 def refused(request: HttpRequest, why: str) -> HttpResponse:
     """Return the page of who is not signed in by a provider."""
-    return render(request, "account/not_let_in.html", {"why": why}, status=403)
+    context = {"why": why, "invitation": HELD_LINK in request.session}
+    return render(request, "account/not_let_in.html", context, status=403)

@@ -1,26 +1,30 @@
-"""Who is let in by an identity provider: whose account it is, made or linked where that is allowed, and its groups."""
+"""Who is let in by an identity provider: whose account it is, made, linked where that is allowed, or invited; and its
+groups.
+"""
 
 import re
 from dataclasses import dataclass
 from uuid import uuid4
 
+from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.db import transaction
+from django.utils import timezone
 
-from chamber import sessions
+from chamber import live, sessions
 from chamber.errors import NotAllowed, no_such
-from chamber.models import User
+from chamber.models import AccountLink, LinkPurpose, User
 from chamber.names import forget_pending
 from chamber.oidc.claims import Claims
 from chamber.oidc.protocol import kept_of
 from chamber.oidc.providers import ANY, Provider
-from chamber.people.actions import NAME, require_people
-from chamber.people.reading import people
+from chamber.people.actions import NAME, find_link, gone, require_people
+from chamber.people.reading import is_invited, people
 from chamber.scim.reading import groups_told, provisioned
 from chamber.tokens import revoke_all
 from teams import actions, audit
-from teams.actors import Actor
+from teams.actors import Actor, Via
 from teams.picture import lock_tree
 from teams.provider_groups import is_mapped
 
@@ -42,13 +46,13 @@ class _Verdict:
     refusal: str = ""
 
 
-def admit(provider: Provider, claims: Claims) -> User:
+def admit(provider: Provider, claims: Claims, *, invitation: str = "") -> User:
     """Return whose account it is that a provider vouches for; made on the first sign-in, or linked where the operator
-    says so. Their groups are those that the provider names. Raises `NotLetIn` where they are not allowed, which takes
-    away what the provider gave them before.
+    says so, or by the secret of an invitation. Their groups are those that the provider names. Raises `NotLetIn` where
+    they are not allowed, which takes away what the provider gave them before, and `Refusal` for a link of no use.
     """
     with transaction.atomic():
-        verdict = _judge(provider, claims)
+        verdict = _invited(provider, claims, invitation) if invitation else _judge(provider, claims)
     if verdict.user is None:
         raise NotLetIn(verdict.refusal)
     told = groups_told(provider, verdict.user)
@@ -113,7 +117,8 @@ def _end_sessions(user: User, provider_id: str) -> dict[str, int]:
 def _judge(provider: Provider, claims: Claims) -> _Verdict:
     account = _account(provider, claims)
     known = provisioned(provider, claims, account.user if account else None)
-    if known is None and not is_allowed(provider, claims):
+    invited = account is not None and INVITED in account.extra_data
+    if known is None and not invited and not is_allowed(provider, claims):
         return _not_allowed(provider, account)
     if account is None:
         lock_tree()  # with which names and addresses are given; of two first sign-ins the second finds the account
@@ -129,11 +134,55 @@ def _judge(provider: Provider, claims: Claims) -> _Verdict:
         return _refused(provider, account.user, "issuer changed", ISSUER)
     if not account.user.is_active:
         return _refused(provider, account.user, "disabled", DISABLED)
-    account.extra_data = kept_of(provider, claims)
+    account.extra_data = kept_of(provider, claims) | ({INVITED: True} if invited else {})
     account.save(update_fields=["extra_data", "last_login"])
     return _Verdict(account.user)
 
 
+def _invited(provider: Provider, claims: Claims, secret: str) -> _Verdict:
+    """Link the account of an invitation to whom a provider vouches for with the invited address; else it stays good.
+
+    An organisation admin or lead let them in: the provider's domains and groups are not asked, now or later.
+    """
+    lock_tree()
+    link = find_link(secret)
+    user = User.objects.select_for_update(no_key=True).get(pk=link.user_id)
+    if link.purpose != LinkPurpose.INVITATION or not is_invited(user):
+        raise gone()
+    if sentence := _not_of(provider, claims, user):
+        return _refused(provider, user, "not of this invitation", sentence)
+    if AccountLink.objects.filter(pk=link.pk, used_at=None).update(used_at=timezone.now()) != 1:
+        raise gone()
+    forget_pending(user)
+    EmailAddress.objects.update_or_create(
+        user=user, email=user.email, defaults={"verified": True, "primary": True}
+    )
+    _link(provider, claims, user, invited=True)
+    by, after = Actor.person(user, Via.PAGE), {"provider": provider.id}
+    audit.record(by=by, action="person.joined", target=user, after=after)
+    live.announce("teams")
+    return _Verdict(user)
+
+
+def _not_of(provider: Provider, claims: Claims, user: User) -> str:
+    """Return why an invitation is not of whom a provider vouches for, as a sentence; "" where it is."""
+    if not user.email:
+        return f"This invitation names no e-mail address by which {provider.name} could tell you: set a password."
+    if claims.email != user.email:
+        own = f"your verified address is {claims.email}" if claims.email else "you have no verified address"
+        return (
+            f"This invitation is for {user.email}; at {provider.name} {own}. Sign in there with the invited address, "
+            "or set a password."
+        )
+    account, known = _account(provider, claims), provisioned(provider, claims, None)
+    other = account.user if account else known.user if known and known.user != user else None
+    if other is not None:
+        return f"At {provider.name} you are {other.username} here already; this invitation is for {user.username}."
+    return ""
+
+
+INVITED = "invited"
+"""In what is kept with an account at a provider: an invitation let it in."""
 NOT_IN = (
     "You are in no group that is let in here, and have no verified e-mail address of a domain that is: ask an "
     "organisation admin."
@@ -143,6 +192,10 @@ ISSUER = "This identity provider is another one than that by which you signed in
 TAKEN = (
     "There is an account with your e-mail address already, and this provider may not take it over: sign in by the "
     "password, or ask an organisation admin."
+)
+BY_INVITATION = (
+    "You are invited here and did not join yet: open the link of your invitation, and sign in from there. Without it, "
+    "ask whoever invited you for another one."
 )
 ANOTHER = (
     "The account with your e-mail address is another person's at this provider: ask an organisation admin."
@@ -170,7 +223,7 @@ def _first(provider: Provider, claims: Claims) -> _Verdict:
     if not holder.is_active:
         return _refused(provider, holder, "disabled", DISABLED)
     if not provider.link_by_email:
-        return _refused(provider, holder, "address taken", TAKEN)
+        return _refused(provider, holder, "address taken", BY_INVITATION if is_invited(holder) else TAKEN)
     if SocialAccount.objects.filter(provider=provider.id, user=holder).exists():
         return _refused(provider, holder, "linked to another", ANOTHER)
     holder.end_links()
@@ -195,9 +248,10 @@ def _made(provider: Provider, claims: Claims) -> User:
     return user
 
 
-def _link(provider: Provider, claims: Claims, user: User) -> SocialAccount:
+def _link(provider: Provider, claims: Claims, user: User, *, invited: bool = False) -> SocialAccount:
+    kept = kept_of(provider, claims) | ({INVITED: True} if invited else {})
     made: SocialAccount = SocialAccount.objects.create(
-        user=user, provider=provider.id, uid=claims.key, extra_data=kept_of(provider, claims)
+        user=user, provider=provider.id, uid=claims.key, extra_data=kept
     )
     return made
 

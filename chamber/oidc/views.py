@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import suppress
+from typing import Any
 
 from allauth.account.utils import get_next_redirect_url
 from allauth.socialaccount.adapter import get_adapter
@@ -16,7 +17,7 @@ from rest_framework.exceptions import Throttled
 
 from chamber.authentication import bound_tries, too_many
 from chamber.errors import Refusal
-from chamber.oidc import again, sessions
+from chamber.oidc import again, invitations, sessions
 from chamber.oidc.adapter import refused
 from chamber.oidc.asking import ProviderFailed
 from chamber.oidc.claims import WrongToken
@@ -43,7 +44,11 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponse:
     _bound(request)
     flow = get_adapter().get_provider(request, provider.id)
     shows = "held" in request.POST and request.user.is_authenticated
-    more = {"data": again.asked(request.POST["held"]), "auth_params": again.FRESH} if shows else {}
+    more: dict[str, Any] = {}
+    if shows:
+        more = {"data": again.asked(request.POST["held"]), "auth_params": again.FRESH}
+    elif invitations.ASKED in request.POST:
+        more = {"data": invitations.asked(request)}
     onward = get_next_redirect_url(request) or ""
     try:
         # It is kept in the session: who is not signed in makes no large one.

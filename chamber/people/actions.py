@@ -189,7 +189,7 @@ def find_link(secret: str) -> AccountLink:
     rows = AccountLink.objects.select_related("user").filter(used_at=None, expires_at__gt=timezone.now())
     found = rows.filter(token_hash=AccountLink.hash_of(secret)).first()
     if found is None or not _is_good_for(found, found.user):
-        raise _gone()
+        raise gone()
     return found
 
 
@@ -206,10 +206,11 @@ def _is_good_for(link: AccountLink, user: User) -> bool:
     return maker is not None and may_link(maker, user)
 
 
-def _gone() -> Refusal:
-    gone = Refusal(GONE)
-    gone.status, gone.code = 410, "gone"
-    return gone
+def gone() -> Refusal:
+    """Return what whoever has a link of no use is told."""
+    refusal = Refusal(GONE)
+    refusal.status, refusal.code = 410, "gone"
+    return refusal
 
 
 def use_link(*, secret: str, password: str) -> User:
@@ -230,7 +231,7 @@ def use_link(*, secret: str, password: str) -> User:
         good = AccountLink.objects.filter(pk=link.pk, used_at=None, expires_at__gt=now)
         user = _locked(user)
         if not _is_good_for(link, user) or good.update(used_at=now) != 1:
-            raise _gone()
+            raise gone()
         user.password = hashed
         user.save(update_fields=["password"])
         forget_pending(user)

@@ -12,6 +12,7 @@ from rest_framework.exceptions import Throttled
 from chamber import mailing
 from chamber.authentication import bound_tries, too_many
 from chamber.models import LinkPurpose, User
+from chamber.oidc.providers import providers
 from chamber.people.actions import Made, lasts, may_be_shown, note_mail
 from chamber.people.reading import is_invited
 from teams.actors import Actor
@@ -63,6 +64,7 @@ def _invitation(user: User) -> dict[str, Any]:
     """Return what an invitation says of who invited, to which organisation, and to which roles."""
     roles = user.bindings.select_related("team").order_by("team__path")
     return {
+        "providers": " or ".join(each.name for each in providers()),
         "inviter": user.invited_by,
         "organisation": Team.objects.filter(depth=0).first(),
         "roles": [f"{Role(each.role).label.lower()} of {each.team.name}" for each in roles],

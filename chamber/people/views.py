@@ -21,6 +21,7 @@ from chamber.factors.reading import factors_of
 from chamber.http import page
 from chamber.models import LinkPurpose, User
 from chamber.oidc import admission
+from chamber.oidc.providers import providers
 from chamber.oidc.reading import accounts_of
 from chamber.people import actions, notices, reading
 from chamber.people.actions import Made
@@ -215,7 +216,9 @@ def use_link(request: HttpRequest, secret: str) -> HttpResponse:
     secret = str(request.session.get(HELD_LINK, ""))
     context: dict[str, Any] = {"form": LinkForm(request.POST if request.method == "POST" else None)}
     try:
-        context["link"] = actions.find_link(secret)
+        context["link"] = found = actions.find_link(secret)
+        if found.purpose == LinkPurpose.INVITATION and found.user.email:
+            context["providers"] = providers()
         if request.method == "POST":
             _bound_use(request, secret)
         if request.method == "POST" and context["form"].is_valid():
