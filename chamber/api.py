@@ -14,6 +14,7 @@ from chamber import api_accounts, api_version
 from chamber.factors import api as factors
 from chamber.oidc import api as oidc
 from chamber.people import api as people
+from chamber.people.csv_views import PeopleCsv
 from chamber.people.export_views import PersonExportDoor
 from chamber.services import api as services
 
@@ -54,6 +55,7 @@ urlpatterns = [
     path("tokens/", api_accounts.Tokens.as_view(), name="api-tokens"),
     path("tokens/<uuid:token_id>/", api_accounts.TokenDetail.as_view(), name="api-token"),
     path("people/", people.People.as_view(), name="api-people"),
+    path("people-from-csv/", PeopleCsv.as_view(), name="api-people-csv"),
     path("people/<str:username>/", people.PersonDetail.as_view(), name="api-person"),
     path("people/<str:username>/link/", people.PersonLink.as_view(), name="api-person-link"),
     path("people/<str:username>/disable/", people.PersonDisable.as_view(), name="api-person-disable"),

@@ -58,6 +58,7 @@ ACTS: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
+            *("POST chamber:people-csv-add", "POST api-people-csv"),
             *("POST chamber:people", "POST chamber:person", "POST chamber:person-link"),
             *(
                 "POST chamber:person-disable",

@@ -18,7 +18,7 @@ from chamber.factors import views as factors
 from chamber.metrics.view import metrics
 from chamber.oidc import views as oidc
 from chamber.oidc import views_groups as provider_groups
-from chamber.people import export_views, role_views
+from chamber.people import csv_views, export_views, role_views
 from chamber.people import views as people
 from chamber.scim import views as scim
 from chamber.services import views as services
@@ -75,6 +75,8 @@ chamber_patterns = (
         path("settings/factors/<int:factor_id>/remove/", factors.remove, name="factor-remove"),
         path("settings/export/", export_views.export_own, name="export-own"),
         path("people/", people.people, name="people"),
+        path("people-from-csv/", csv_views.preview, name="people-csv"),
+        path("people-from-csv/invite/", csv_views.add, name="people-csv-add"),
         path("people/<str:username>/", people.one, name="person"),
         path("people/<str:username>/link/", people.link, name="person-link"),
         path("people/<str:username>/roles/", role_views.add, name="person-role-add"),

@@ -16,8 +16,8 @@ from chamber.forms import Form
 from chamber.http import page
 from chamber.models import User
 from chamber.people import actions
-from chamber.people.actions import LONGEST_NAME, is_free
 from chamber.people.mail import CONFIRMATIONS_PER_HOUR, bound
+from chamber.people.values import LONGEST_NAME, is_free
 from chamber.views_again import require_present
 from chamber.views_sign_in import LONGEST_PASSWORD
 from chamber.words import count

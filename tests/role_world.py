@@ -63,6 +63,7 @@ POOL = {
 }  # fmt: skip
 WORKLOAD = {"name": "new", "team": "nlp", "image": "registry.example/train:1"}
 FORM = {**WORKLOAD, "job_class": "experiment", "priority": "50", "pods": "1", "gpus": "1", "tab": "form"}
+PEOPLE_CSV = "username,team,role\nbeginner,nlp,viewer\n"
 
 BODIES: dict[str, dict[str, Any]] = {
     "account_login": {"login": "owner", "password": "difference engine"},
@@ -83,6 +84,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "chamber:factor-passkey": {"name": "laptop"},
     "chamber:factor-rename": {"name": "key ring"},
     "chamber:people": {"username": "beginner", "team": "nlp", "role": "viewer"},
+    "chamber:people-csv": {"text": PEOPLE_CSV},
+    "chamber:people-csv-add": {"text": PEOPLE_CSV},
     "chamber:person": {"name": "Somebody Else"},
     "chamber:person-disable": {"workloads": "leave"},
     "chamber:person-role-add": {"team": "nlp", "role": "researcher"},
@@ -119,6 +122,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-service-account": {"description": "nightly"},
     "api-service-account-tokens": {"name": "more", "scope": "read"},
     "api-people": {"username": "beginner", "team": "nlp", "role": "viewer"},
+    "api-people-csv": {"csv": PEOPLE_CSV},
     "api-person": {"name": "Somebody Else"},
     "api-teams": {"parent": "nlp", "name": "Speech"},
     "api-team": {"bursting_priority": 3},

@@ -19,8 +19,9 @@ from chamber.names import forget_pending
 from chamber.oidc.claims import Claims
 from chamber.oidc.protocol import kept_of
 from chamber.oidc.providers import ANY, Provider
-from chamber.people.actions import NAME, find_link, gone, require_people
+from chamber.people.actions import find_link, gone, require_people
 from chamber.people.reading import is_invited, people
+from chamber.people.values import NAME
 from chamber.scim.reading import groups_told, provisioned
 from chamber.tokens import revoke_all
 from teams import actions, audit

@@ -13,7 +13,7 @@ from django.utils.crypto import constant_time_compare
 
 from chamber.oidc.asking import ProviderFailed, keys_of, signing_key
 from chamber.oidc.providers import Provider
-from chamber.people.actions import LONGEST_NAME
+from chamber.people.values import LONGEST_NAME
 from chamber.words import UNSEEN, as_name, unfit_for_name
 
 SIGNED_BY = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")

@@ -3,10 +3,7 @@
 Locks are those of ADR 5: the tree first, which also keeps two admins from disabling each other.
 """
 
-import re
 import secrets
-import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -16,20 +13,19 @@ from django.conf import settings
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
 from django.db import transaction
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
 from chamber import live, sessions
-from chamber.errors import Conflict, NotAllowed, Refusal, refusal_of
+from chamber.errors import Conflict, NotAllowed, Refusal
 from chamber.models import AccountLink, LinkPurpose, User
 from chamber.names import forget_pending
 from chamber.people.leaving import SETTLED, Leaving, settle
 from chamber.people.reading import is_invited, people, people_for
+from chamber.people.values import email_of, name_of, refuse_wrong, username_of
 from chamber.tokens import revoke_all
-from chamber.words import as_name, count, unfit_for_name
+from chamber.words import as_name, count
 from teams import actions, audit
 from teams.actions.members import require_grant
 from teams.actors import Actor, Via
@@ -39,8 +35,6 @@ from teams.permissions import Permission, acting_now, as_of_now, grantable, may_
 from teams.picture import lock_tree
 
 LINKS_LAST = {LinkPurpose.INVITATION: timedelta(days=7), LinkPurpose.RESET: timedelta(days=1)}
-NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?", re.ASCII)
-LONGEST_NAME = 150
 GONE = "This link was used, replaced by a newer one, or is too old. Ask for another one."
 
 
@@ -66,17 +60,16 @@ def invite(
 
     Without one it takes an organisation admin. `mailed` says that the link goes to the address and nowhere else.
     """
-    if (team is None) != (role is None):
-        raise Refusal("Give a team and a role on it, or neither.", field="team" if team is None else "role")
+    require_both(team, role)
     with transaction.atomic():
         lock_tree()
         by = acting_now(by)
         require_invite(by, team, role)  # before anything is told of who has an account
-        _refuse_wrong(username, name, email)
+        refuse_wrong(username, name, email)
         if mailed and not email.strip():
             raise Refusal("Give an e-mail address to mail the link to.", field="email")
-        first, last = _name(name)
-        user = User(username=_username(username), first_name=first, last_name=last, email=_email(email))
+        first, last = name_of(name)
+        user = User(username=username_of(username), first_name=first, last_name=last, email=email_of(email))
         user.invited_by = by.user
         user.set_unusable_password()
         user.save()
@@ -99,8 +92,8 @@ def change(*, by: Actor, user: User, name: str | None = None, email: str | None 
             require_people(by)
         before = {"name": user.get_full_name(), "email": user.email}
         if name is not None and as_name(name) != as_name(before["name"]):
-            user.first_name, user.last_name = _name(name)
-        if email is not None and (given := _email(email, but=user)) != user.email:
+            user.first_name, user.last_name = name_of(name)
+        if email is not None and (given := email_of(email, but=user)) != user.email:
             user.email = given
             EmailAddress.objects.filter(user=user).delete()
             user.end_links()
@@ -132,6 +125,12 @@ def new_link(*, by: Actor, user: User, mailed: bool = False) -> Made:
         act = "invited" if invited else "reset-begun"
         audit.record(by=by, action=f"person.{act}", target=user, after=_told_of(mailed))
     return made
+
+
+def require_both(team: Team | None, role: Role | None) -> None:
+    """Refuse a team without a role on it, and a role without a team."""
+    if (team is None) != (role is None):
+        raise Refusal("Give a team and a role on it, or neither.", field="team" if team is None else "role")
 
 
 def require_invite(by: Actor, team: Team | None, role: Role | None) -> None:
@@ -413,86 +412,6 @@ def _keep_an_org_admin(user: User) -> None:
             f"{user.username} is the last organisation admin who can sign in. Make somebody else one first."
         )
         raise Conflict(message, code="last-org-admin")
-
-
-def _refuse_wrong(username: str, name: str, email: str) -> None:
-    """Refuse what an account cannot have, every such value at once."""
-    problems: list[Refusal] = []
-    readers: tuple[Callable[[str], object], ...] = (_username, _name, _email)
-    for read, text in zip(readers, (username, name, email), strict=True):
-        try:
-            read(text)
-        except Refusal as refusal:
-            problems.append(refusal)
-    if len(problems) > 1:
-        raise refusal_of({name: text for each in problems for name, text in each.fields.items()})
-    if problems:
-        raise problems[0]
-
-
-def _username(text: str) -> str:
-    name = text.strip()
-    if not NAME.fullmatch(name):
-        raise Refusal(
-            f"{name[:80]!r} is no user name: use 1 to 60 small letters, digits, dots, hyphens and underscores, "
-            "the first and the last a letter or digit.",
-            field="username",
-        )
-    if User.objects.filter(username__iexact=name).exists():
-        raise Conflict(f"There is an account with the user name {name} already.", field="username")
-    return name
-
-
-def _name(text: str) -> tuple[str, str]:
-    """Return first names and the last name; refuse what cannot be seen, which may make one name look like another."""
-    name = as_name(text)
-    if problem := unfit_for_name(name):
-        raise Refusal(problem, field="name")
-    first, _, last = name.rpartition(" ")
-    first, last = (first, last) if first else (last, "")
-    if len(name) > LONGEST_NAME:
-        raise Refusal(
-            f"The name has {len(name)} characters; at most {LONGEST_NAME} are allowed.", field="name"
-        )
-    return first, last
-
-
-def is_free(user: User, email: str) -> bool:
-    """Return whether somebody may take an e-mail address, or another account has it; refuse what is none."""
-    return not _others(_read_email(email), but=user).exists()
-
-
-def _email(text: str, *, but: User | None = None) -> str:
-    """Return an e-mail address that somebody may take; refuse one of another account."""
-    email = _read_email(text)
-    if email and _others(email, but=but).exists():
-        raise Conflict(f"There is an account with the e-mail address {email} already.", field="email")
-    return email
-
-
-def _others(email: str, *, but: User | None) -> QuerySet[User]:
-    others = User.objects.exclude(pk=but.pk) if but else User.objects.all()
-    return others.filter(email=email)
-
-
-def _read_email(text: str) -> str:
-    email = text.strip().lower()
-    if not email:
-        return ""
-    try:
-        validate_email(email)
-    except ValidationError:
-        raise Refusal(f"{email[:80]!r} is no e-mail address.", field="email") from None
-    if not email.isprintable() or unicodedata.normalize("NFKC", email) != email:
-        raise Refusal(
-            f"{email[:80]!r} has characters that cannot be seen or that stand for others; give the address without.",
-            field="email",
-        )
-    if len(email) > 254:
-        raise Refusal(
-            f"The e-mail address has {len(email)} characters; at most 254 are allowed.", field="email"
-        )
-    return email
 
 
 def lasts(purpose: LinkPurpose) -> str:

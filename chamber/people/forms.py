@@ -6,9 +6,9 @@ from typing import Any, cast
 from django import forms
 
 from chamber.forms import Form
-from chamber.people.actions import LONGEST_NAME
 from chamber.people.leaving import Leaving
 from chamber.people.reading import PersonState
+from chamber.people.values import LONGEST_NAME
 from teams.fields import LongSelect
 
 STATE_NAMES = {PersonState.ACTIVE: "Active", PersonState.INVITED: "Invited", PersonState.DISABLED: "Disabled"}
@@ -52,6 +52,30 @@ class PersonForm(Form):
         label="Name", max_length=LONGEST_NAME, required=False, help_text="As others see it."
     )
     email = forms.CharField(label="E-mail address", max_length=254, required=False, widget=forms.EmailInput)
+
+
+class CsvForm(Form):
+    """A list of people: a file, or its text."""
+
+    file = forms.FileField(label="CSV file", required=False, allow_empty_file=True)
+    text = forms.CharField(
+        label="Or its text",
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false", "class": "mono"}),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse both, and neither."""
+        values = super().clean() or {}
+        if "file" in self.errors or "text" in self.errors:
+            return values
+        if bool(values.get("file")) == bool((values.get("text") or "").strip()):
+            both = bool(values.get("file"))
+            self.add_error(
+                "text", "Give a file or its text, not both." if both else "Give a file or its text."
+            )
+        return values
 
 
 class RoleForm(Form):

@@ -39,8 +39,10 @@ class Delivered:
     url: str = ""
 
 
-def deliver(made: Made, request: HttpRequest, *, by: Actor) -> Delivered:
+def deliver(made: Made, request: HttpRequest, *, by: Actor, tries: bool = True) -> Delivered:
     """Mail a link to whom it is for, or return its address to be shown; note which. Outside of any transaction.
+
+    Without `tries` the server is known to take none at the moment, and is not asked.
 
     Where the server refuses it, an organisation admin is shown it and hands it over; nobody else is: they would get
     links to read by addresses that no mail can be written to.
@@ -53,7 +55,7 @@ def deliver(made: Made, request: HttpRequest, *, by: Actor) -> Delivered:
     if purpose is LinkPurpose.INVITATION:
         context |= _invitation(link.user)
     message = get_adapter(request).render_mail(f"account/email/{purpose}", link.mailed_to, context)
-    sent = mailing.send(message)
+    sent = tries and mailing.send(message)
     note_mail(made, by=by, sent=sent)
     if sent:
         return Delivered(mailed_to=link.mailed_to)

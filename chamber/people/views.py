@@ -53,7 +53,7 @@ def people(request: HttpRequest) -> HttpResponse:
     form, made, delivered = _invite_form(request), None, Delivered()
     if request.method == "POST":
         if form is None:
-            raise _gives_no_role()
+            raise gives_no_role()
         if form.is_valid():
             made = _invited(request, form)
         if made is not None:
@@ -349,7 +349,8 @@ def _invited(request: HttpRequest, form: InviteForm) -> Made | None:
     return None
 
 
-def _gives_no_role() -> Refusal:
+def gives_no_role() -> Refusal:
+    """Return what whoever invites nobody is told."""
     return NotAllowed("Your role does not let you invite anybody: only who gives roles may.")
 
 

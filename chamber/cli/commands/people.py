@@ -1,6 +1,5 @@
 """`chamber people list, show, add, role, disable, enable, reset, sessions, factors, providers, export`."""
 
-import csv
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,10 @@ import click
 from chamber.cli.client import connect, segment
 from chamber.cli.output import Column, OutputFormat, ago, output_option, show, show_one
 from chamber.cli.status import Exit, Failure
+from chamber.people.csv_rows import COLUMNS, CsvPerson, Unreadable, decoded, people_of
 
 ROLES = ["viewer", "researcher", "lead", "admin", "org-admin", "operator", "auditor"]
 EXPORT_ENDS = '"complete": true}\n'
-CSV_COLUMNS = ("username", "name", "email", "team", "role")
 
 PEOPLE = [
     Column("User", lambda row: row["username"]),
@@ -96,7 +95,7 @@ def show_(username: str, form: OutputFormat) -> None:
     "--from-csv",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help=f"Add everybody of a file with the columns {', '.join(CSV_COLUMNS)}.",
+    help=f"Add everybody of a file with the columns {', '.join(COLUMNS)}.",
 )
 @output_option
 def add(  # noqa: PLR0917 - an option each
@@ -116,17 +115,21 @@ def add(  # noqa: PLR0917 - an option each
     if (username is None) == (file is None):
         raise click.UsageError("Give a user name, or --from-csv.")
     one = {"username": username, "name": name, "email": email, "team": team, "role": role}
-    asked = [(0, one)] if file is None else _read(file)
+    asked = (
+        [CsvPerson(0, {key: value for key, value in one.items() if value})] if file is None else _read(file)
+    )
     made, refused = [], []
     with connect() as client:
-        for line, body in asked:
+        for person in asked:
             try:
-                made.append(client.post("people/", {**_complete(body), "mail": mail}))
+                if person.fault:
+                    raise Failure(person.fault, Exit.REJECTED)
+                made.append(client.post("people/", {**person.values, "mail": mail}))
             except Failure as failure:
                 if file is None:
                     raise
                 refused.append(
-                    f"Line {line}, {body.get('username') or 'without a user name'}: {failure.message}"
+                    f"Line {person.line}, {person.username or 'without a user name'}: {failure.message}"
                 )
     _show_links(made, form, name="username", empty="Nobody was added.")
     if refused:
@@ -292,44 +295,13 @@ def _not_own(username: str, team: str, role: str, rows: list[Any]) -> str:
     return f"{username} is not {role} of {team}.{by_group}"
 
 
-def _complete(body: dict[str, Any]) -> dict[str, Any]:
-    """Return what the server is to be asked; a `Failure` where nobody needs to be asked."""
-    if not body.get("username"):
-        raise Failure("There is no user name.", Exit.REJECTED)
-    if "more" in body:
-        raise Failure(f"There are more values than columns: {', '.join(body['more'])}.", Exit.REJECTED)
-    return body
-
-
 def _of(username: str, act: str = "") -> str:
     return f"people/{segment(username)}/" + (f"{act}/" if act else "")
 
 
-def _read(file: Path) -> list[tuple[int, dict[str, Any]]]:
-    """Return the people of a CSV with the lines that they stand in; refuse a column that nobody knows, before anybody
-    is added. Spreadsheets of some countries separate columns by semicolons.
-    """
+def _read(file: Path) -> list[CsvPerson]:
+    """Return the people of a file, each with its line; refuse what is no such list before anybody is added."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Failure(
-            f"{file} is not in UTF-8 (byte {error.start + 1}); save it as CSV in UTF-8.", Exit.USAGE
-        ) from error
-    heading = text.partition("\n")[0]
-    reader = csv.DictReader(
-        text.splitlines(), delimiter=";" if ";" in heading and "," not in heading else ","
-    )
-    try:
-        rows = [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise Failure(f"Line {reader.line_num} of {file} is no CSV: {error}.", Exit.USAGE) from error
-    wrong = [name for name in reader.fieldnames or () if name not in CSV_COLUMNS]
-    if wrong or "username" not in (reader.fieldnames or ()):
-        what = f"There is a column {wrong[0]!r}" if wrong else "There is no column 'username'"
-        raise Failure(f"{what} in {file}; columns are {', '.join(CSV_COLUMNS)}.", Exit.USAGE)
-    return [(line, {"name": "", "email": "", **_given(row)}) for line, row in rows]
-
-
-def _given(row: dict[str | None, Any]) -> dict[str, Any]:
-    """Return what a row says; of one with more values than columns, too."""
-    return {name or "more": value for name, value in row.items() if value}
+        return people_of(decoded(file.read_bytes()))
+    except Unreadable as error:
+        raise Failure(f"{file}: {error}", Exit.USAGE) from error
