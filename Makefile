@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev hooks demo test test-production kube chaos plants fuzz fuzz-api histories lint migrations openapi types bench lock vulnerabilities clean
+.PHONY: help setup setup-dev hooks demo test test-production kube chaos plants fuzz fuzz-api histories lint migrations openapi types bench lock sbom vulnerabilities clean
 
 help:  ## List what can be made
 	@awk 'BEGIN { FS = ":.*## *" } /^##@ / { print "\n" substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ bench: setup-dev  ## Every figure as JSON, on servers of its own (FIGURES="kueue
 lock: setup-dev  ## Rewrite the lock files from requirements*.in (UPGRADE= keeps the versions that they name)
 	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url --custom-compile-command "make lock" requirements.in -o requirements.txt
 	$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url --custom-compile-command "make lock" requirements-dev.in -o requirements-dev.txt
+
+sbom:  ## Print the bill of materials (CycloneDX) of what Chamber runs on
+	@$(PYTHON) .ci/sbom.py
 
 vulnerabilities: setup-dev  ## Ask for known vulnerabilities of what the lock files name (SERVICE=pypi or osv)
 	@$(BIN)/python .ci/vulnerabilities.py $(SERVICE)

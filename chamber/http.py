@@ -105,7 +105,7 @@ def page(
     if watched is not None:
         response.watched = watched  # type: ignore[attr-defined]
     response["Vary"] = "Cookie, HX-Request, X-Chamber-Fragment"
-    response["Cache-Control"] = "private, no-cache"
+    response["Cache-Control"] = "no-store"
     return response
 
 

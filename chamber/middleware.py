@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from django.contrib import messages
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.views import redirect_to_login
 from django.db import DatabaseError
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 API = "/api/v1/"
+NOT_SENT = "not-done"
+"""In the address of the sign-in page: that something was sent and not done. No session and no cookie is made for it."""
 NOT_DONE = "You are not signed in any more: what you sent was not done. Sign in, then send it again."
 
 
@@ -119,18 +120,23 @@ class SignInMiddleware(LoginRequiredMiddleware):
 
     def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponseRedirect:
         """Answer in place of the view."""
+        login = (self.get_login_url(view_func), self.get_redirect_field_name(view_func))
         if request.method in {"GET", "HEAD", "OPTIONS"}:
-            return super().handle_no_permission(request, view_func)
-        messages.warning(request, NOT_DONE)
+            return redirect_to_login(_onward(request.get_full_path()), *login)
         came_from = request.headers.get("Referer", "")
         known = url_has_allowed_host_and_scheme(
             came_from, {request.get_host()}, require_https=request.is_secure()
         )
         parts = urlsplit(came_from if known else "/")
         onward = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
-        return redirect_to_login(
-            onward, self.get_login_url(view_func), self.get_redirect_field_name(view_func)
-        )
+        answer = redirect_to_login(_onward(onward), *login)
+        answer["Location"] += f"&{NOT_SENT}=1"
+        return answer
+
+
+def _onward(address: str) -> str:
+    """Return where to go on after the sign-in: to the first page for an address that begins as another host's does."""
+    return "/" if address[1:2] in {"/", "\\"} else address
 
 
 class SilenceMiddleware:

@@ -100,6 +100,10 @@ class Guessable:
 
     def validate(self, password: str, user: "User | None" = None) -> None:
         """Raise a `ValidationError` that says why, and what helps."""
+        self.judge(password, user)
+
+    def judge(self, password: str, user: "User | None" = None) -> int:
+        """Return how strong it is, `LEAST_SCORE` or 4; raise a `ValidationError` that says why it is less."""
         known = {"chamber", *NAMES.split(" ".join(str(getattr(user, part, "") or "") for part in PARTS))}
         known |= _names_around(user)
         own = NAMES.sub("", _without(known, password.casefold()))
@@ -110,14 +114,16 @@ class Guessable:
                 code="password_of_names",
             )
         found = zxcvbn(password[:JUDGED_CHARACTERS], user_inputs=sorted(filter(None, known)))
-        if found["score"] >= LEAST_SCORE:
-            return
+        score = int(found["score"])
+        if score >= LEAST_SCORE:
+            return score
         advice = [found["feedback"]["warning"], *found["feedback"]["suggestions"]]
         sentences = " ".join(f"{each.rstrip('.')}." for each in advice if each)
         raise ValidationError(
-            f"This password is guessed too easily: its strength is {found['score']} of 4, and {LEAST_SCORE} is needed."
+            f"This password is guessed too easily: its strength is {score} of 4, and {LEAST_SCORE} is needed."
             + (f" {sentences}" if sentences else ""),
             code="password_guessable",
+            params={"score": score},
         )
 
     def get_help_text(self) -> str:

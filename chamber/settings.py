@@ -49,6 +49,7 @@ MIDDLEWARE = [
     "chamber.request_id.RequestIdMiddleware",
     "chamber.serving.proxies.TrustedProxies",
     "chamber.middleware.OriginMiddleware",
+    "chamber.refused_log.RefusedLogMiddleware",
     "chamber.limiting.AddressLimitMiddleware",
     "chamber.fragments.FragmentMiddleware",
     "django.middleware.security.SecurityMiddleware",
@@ -356,6 +357,7 @@ SPECTACULAR_SETTINGS = {
 DATABASE_DISK_GIB = env.integer("CHAMBER_DATABASE_DISK_GIB", 0, low=0, high=1_000_000)
 # Who may read /metrics from elsewhere; without one, only programs on this machine.
 METRICS_TOKEN = env.text("CHAMBER_METRICS_TOKEN", "")
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 
 LOGGING = logs.configuration(

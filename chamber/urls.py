@@ -22,6 +22,7 @@ from chamber.people import csv_views, export_views, role_views
 from chamber.people import views as people
 from chamber.scim import views as scim
 from chamber.services import views as services
+from chamber.strength import strength
 from teams.views import audit, groups
 
 
@@ -147,6 +148,7 @@ urlpatterns = [
         name="account_reset_password_from_key",
     ),
     path("sign-in/address/<str:key>/", views_sign_in.ConfirmAddress.as_view(), name="account_confirm_email"),
+    path("password-strength/", strength, name="account_password_strength"),
     path("settings/password/", views_sign_in.ChangePassword.as_view(), name="account_change_password"),
     path("teams/", include("teams.urls")),
     path("workloads/", include("workloads.urls")),

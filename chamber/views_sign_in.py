@@ -24,6 +24,7 @@ from chamber.errors import Conflict, NotVisible, Refusal
 from chamber.factors import passkeys
 from chamber.forms import Sentences
 from chamber.fragments import forget_session
+from chamber.middleware import NOT_DONE, NOT_SENT
 from chamber.names import user_of_address
 from chamber.oidc import sessions as provided
 from chamber.oidc.providers import providers
@@ -89,6 +90,7 @@ class SignInPage(views.LoginView):
         return {
             **super().get_context_data(**kwargs),
             "mail": settings.MAIL,
+            "not_done": NOT_DONE if NOT_SENT in self.request.GET else "",
             "passkeys": passkeys.are_possible(),
             "providers": providers(),
         }
@@ -215,6 +217,10 @@ class NewPassword(views.PasswordResetFromKeyView):
         if getattr(self, "reset_user", None) is None and response.status_code == 200:
             response.status_code = 410
         return response
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Name whose link it is, for the meter beside the password."""
+        return {**super().get_context_data(**kwargs), "uidb36": self.kwargs["uidb36"]}
 
     def form_valid(self, form: BaseForm) -> HttpResponse:
         """Set it; whoever was put out meanwhile is not let in by it."""

@@ -73,6 +73,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "password1": "rotor glade mosaic 41",
         "password2": "rotor glade mosaic 41",
     },
+    "account_password_strength": {"of": "own", "password1": "rotor glade mosaic 41"},
     "account_reset_password": {"email": "nobody@example.org"},
     "chamber:settings": {"name": "Somebody Else"},
     "chamber:sign-in": {"version": "0", "required": "on", "grace_days": "7"},

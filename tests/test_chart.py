@@ -342,6 +342,21 @@ def test_the_proxy_s_configuration_is_one_that_nginx_takes(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "max-age=2592000; includeSubDomains"),
+        ({"hstsSeconds": 60, "hstsSubdomains": False}, "max-age=60"),
+        ({"hstsSeconds": 0}, ""),
+    ],
+)
+def test_the_proxy_tells_of_tls_as_the_settings_do(given: dict[str, object], told: str) -> None:
+    values = {**SERVER, "server": {**SERVER["server"], "settings": given}}
+    written = of_kind(rendered(values), "ConfigMap")["chamber-proxy"]["data"]["nginx.conf"]
+    assert f'"https:" "{told}";' in written
+    assert "add_header Strict-Transport-Security $chamber_own_hsts always;" in written
+
+
 def test_the_proxy_sends_the_same_paths_to_the_live_part_as_that_of_the_compose_file() -> None:
     def live(text: str) -> set[str]:
         places = re.findall(

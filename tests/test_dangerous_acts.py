@@ -40,7 +40,7 @@ HARMLESS = {
     *("POST workloads:release", "POST workloads:requeue", "POST api-workloads", "POST api-workload-hold"),
     *("POST api-workload-cancel", "POST api-workload-requeue", "POST api-workload-release"),
     # What changes nothing, or is no person's.
-    "POST chamber:people-csv",
+    *("POST chamber:people-csv", "POST account_password_strength"),
     *("POST teams:tree", "POST scheduling:preview", "POST scheduling:what-if-teams"),
     *("POST scheduling:what-if-team", "POST scheduling:what-if-drain", "POST scheduling:what-if-pool"),
     *("POST api-what-if", "POST agentlink:sync", "POST chamber:demo-agent"),

@@ -76,6 +76,13 @@ def test_every_answer_says_once_that_its_type_is_what_it_says(ports: tuple[int, 
             assert client.get(path).headers.get_list("x-content-type-options") == ["nosniff"]
 
 
+def test_every_answer_says_once_that_tls_alone_is_spoken(ports: tuple[int, int]) -> None:
+    with browser(ports[1]) as client:
+        for path in ("/metrics", "/sign-in/"):  # answered by the proxy itself, and by Chamber
+            told = client.get(path).headers.get_list("strict-transport-security")
+            assert told == ["max-age=2592000; includeSubDomains"], path
+
+
 def test_a_flood_of_passwords_is_answered_in_a_sentence_and_who_only_looks_is_not_counted(
     ports: tuple[int, int],
 ) -> None:
@@ -90,6 +97,9 @@ def test_a_flood_of_passwords_is_answered_in_a_sentence_and_who_only_looks_is_no
             assert cut, "nginx let all of them through"
             assert cut[0].headers["Retry-After"] == "5"
             assert "Try again in 5 seconds." in cut[0].text
+            assert cut[0].headers.get_list("strict-transport-security") == [
+                "max-age=2592000; includeSubDomains"
+            ]
         ended = {client.post("/sign-in/with/acme/ended/").status_code for _ in range(5)}
         assert ended == {404}, "there is no such provider, which Chamber itself says"
 

@@ -91,7 +91,7 @@ def _page(
         "fit": sum(not row.fault for row in rows or done),
         "columns": COLUMNS,
         "most": MOST_AT_ONCE,
-        "most_by_command": MOST_LINES,
+        "most_by_command": f"{MOST_LINES:,}",
         "mail": settings.MAIL,
     }
     response = page(request, "people/csv.html", context, status=422 if form.errors else 200)

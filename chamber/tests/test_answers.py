@@ -9,6 +9,9 @@ from django.test import Client
 from chamber.models import User
 from teams.models import Role
 from teams.tests.factories import make_org, member
+from tests.test_role_walk import ROWS, World, world
+
+__all__ = ["world"]
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "sieben Zwerge tanzen 🎻 um Mitternacht, " * 3
@@ -30,6 +33,25 @@ def test_each_answer_has_the_headers_that_bound_it(olga: Client, path: str) -> N
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert answer["Referrer-Policy"] == "same-origin"
     assert answer.status_code in {302, 304} or answer["Content-Type"]
+
+
+def test_browsers_keep_nothing_of_who_is_signed_in(world: World, client: Client) -> None:
+    client.force_login(world.users["org-admin"])
+    part = {"X-Chamber-Fragment": "1"}
+    kept = {
+        name: answer["Cache-Control"]
+        for method, name in ROWS
+        if method == "GET"
+        for answer in [client.get(world.address(name), headers=part if name == "teams:row" else {})]
+        if "no-store" not in answer["Cache-Control"]
+    }
+    assert kept == {}
+
+
+def test_the_sentence_after_an_act_lies_in_no_cookie(olga: Client) -> None:
+    olga.post("/settings/", {"name": "Olga Other"})
+    assert set(olga.cookies) == {settings.SESSION_COOKIE_NAME}
+    assert [str(each) for each in olga.get("/settings/").context["messages"]] == ["Your profile is changed."]
 
 
 def test_no_other_site_is_let_read_an_answer(olga: Client) -> None:

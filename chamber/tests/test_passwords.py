@@ -7,7 +7,9 @@ from django.core.exceptions import ValidationError
 from pytest_django.fixtures import Settings
 
 from chamber.models import User
+from chamber.passwords import LEAST_SCORE
 from chamber.settings import PASSWORD_HASHERS
+from chamber.strength import strength_of
 from teams.models import Role
 from teams.tests.factories import make_org, make_team, member
 
@@ -69,3 +71,24 @@ def test_what_is_made_of_the_names_of_the_organisation_and_ones_teams_is_refused
         ):
             validate_password(password, lena)
     validate_password("lena rotor glade mosaic", lena)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "password",
+    [
+        *("a", "Kd8#qPz!2w", "ada@analytical.example", "ada-lovelace-ada-1", "password1234", "qwertyuiop[]"),
+        *("aaaaaaaaaaaaaaaa", LONG[:129], LONG[:64], "rotor glade mosaic 41", "f7G!w0q-Zp4m", "123456789012"),
+        *("rotor glade", "acme acme acme 2026"),
+    ],
+)
+def test_the_meter_says_strong_of_what_is_taken_alone(password: str) -> None:
+    make_org("Acme")
+    try:
+        validate_password(password, ADA)
+        refusals: list[str] = []
+    except ValidationError as error:
+        refusals = error.messages
+    told = strength_of(password, ADA)
+    assert (told.score >= LEAST_SCORE) == (not refusals)
+    assert list(told.problems) == refusals
