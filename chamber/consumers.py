@@ -6,12 +6,14 @@ import random
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DatabaseError
+from django.utils import timezone
 
 from chamber import live
 from chamber.live.hub import PageReader, here
@@ -32,6 +34,8 @@ SLOW_SECONDS = 10.0
 """How long a page may leave unread what it is told."""
 CHECK_SECONDS = 60.0
 """How often it is looked again whether the page may stay open, give or take a quarter; at an alarm, at once."""
+AFTER_END_SECONDS = 1.0
+"""How long after the end of its session it is looked, which closes the page unless the session was used meanwhile."""
 
 BAD_MESSAGE = 4400
 SIGNED_OUT = 4401
@@ -82,6 +86,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             return
         self.session_key: str = (session and session.session_key) or ""
         self.standing = StreamStanding(self.user.pk, session_key=self.session_key)
+        self.standing.ends_at = await _in_thread(_end_of)(session)
         self.asked: frozenset[str] = frozenset()
         self.sight = 0
         self.heard_at: deque[float] = deque(maxlen=MAX_MESSAGES)
@@ -133,7 +138,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             while True:
                 try:
-                    async with asyncio.timeout(CHECK_SECONDS * random.uniform(0.75, 1.25)):  # noqa: S311 - guards nothing
+                    async with asyncio.timeout(self._look_in()):
                         await reader.news.wait()
                 except TimeoutError:
                     reader.alarmed = True
@@ -145,6 +150,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
                         await self.send(json.dumps({"topic": topic, "version": version}))
         except TimeoutError:
             self.slow = True
+
+    def _look_in(self) -> float:
+        """Return in how many seconds it is looked whether the page may stay: not long after the session's end."""
+        seconds = CHECK_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311 - guards nothing
+        ends_at = self.standing.ends_at
+        if ends_at is None:
+            return seconds
+        left = (ends_at - timezone.now()).total_seconds()
+        return min(seconds, max(0.0, left) + AFTER_END_SECONDS)
 
     async def _may_stay(self, reader: PageReader) -> bool:
         """Look whether the session and its user still are; stop what the user may no longer watch."""
@@ -203,6 +217,11 @@ async def _allowed(user: Any, topics: Collection[str]) -> frozenset[str]:
     allowed = SHARED_TOPICS.intersection(topics) | ({f"owner:{user.pk}"} & set(topics))
     others = [topic for topic in topics if topic.startswith(("workload:", "queue:"))]
     return allowed | (await _visible(user, others) if others else set())
+
+
+def _end_of(session: Any) -> datetime | None:
+    """Return when a session ends unless it is used until then."""
+    return session.get_expiry_date() if session else None
 
 
 def _has_none(user: Any, session: Any) -> bool:

@@ -11,7 +11,7 @@ from chamber.people.reading import may_see_people
 from chamber.requirement import due, holds_back
 from teams.models import Team
 from teams.permissions import Permission, may_anywhere, roles_by_path
-from teams.sign_in import required_from
+from teams.sign_in import may_see_policy, required_from
 
 
 def chrome(request: HttpRequest) -> dict[str, Any]:
@@ -32,6 +32,7 @@ def chrome(request: HttpRequest) -> dict[str, Any]:
         "may_give_roles": may_anywhere(user, Permission.MANAGE_MEMBERS),
         "may_see_people": may_see_people(user),
         "may_manage_people": may_anywhere(user, Permission.MANAGE_PEOPLE),
+        "may_see_sign_in": may_see_policy(user),
         # Asked for by whole pages only, and where a second factor is required.
         "factor_due": SimpleLazyObject(lambda: due(user)) if required_from() else None,
         "held_back": SimpleLazyObject(lambda: holds_back(user)) if required_from() else False,

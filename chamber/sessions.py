@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +42,17 @@ def user_of(session_key: str) -> Any:
     """Return who is let in with the session (2 queries); None where it has ended, or its user may no longer, or may do
     nothing yet, or sees the pages as somebody else does, for which there are no streams.
     """
+    return reader_of(session_key)[0]
+
+
+def reader_of(session_key: str) -> tuple[Any, datetime | None]:
+    """Return who is let in with the session, likewise, and when it ends unless it is used until then."""
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = auth.get_user(request)
     if not user.is_authenticated or VIEWING in request.session or held_back(user):
-        return None
-    return user
+        return None, None
+    return user, request.session.get_expiry_date()
 
 
 def of(user: "User") -> list[UserSession]:

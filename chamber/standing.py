@@ -4,6 +4,7 @@ A stream asks every few seconds (`CHECK_SECONDS`), or when it is told that somet
 """
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from channels.db import database_sync_to_async
@@ -31,6 +32,8 @@ class StreamStanding:
         self, user_id: object, *, session_key: str | None = None, token: "BearerToken | None" = None
     ) -> None:
         self.user_id, self._session_key, self._token = user_id, session_key, token
+        self.ends_at: datetime | None = None
+        """When the session ends unless it is used until then, as of the last look; None for a token."""
 
     @classmethod
     def of(cls, request: "Request | HttpRequest") -> Self:
@@ -47,7 +50,8 @@ class StreamStanding:
             holder = self._token.holder_now()
             return None if holder is None or sessions.held_back(holder) else holder
         if self._session_key:
-            found: User | None = sessions.user_of(self._session_key)
+            found: User | None
+            found, self.ends_at = sessions.reader_of(self._session_key)
             return found if found is not None and found.pk == self.user_id else None
         users: Any = get_user_model().objects
         return users.filter(pk=self.user_id, is_active=True).first()  # type: ignore[no-any-return]

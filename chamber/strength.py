@@ -1,7 +1,6 @@
 """The meter beside a new password: what the judge that refuses one says of it while it is typed."""
 
 from dataclasses import dataclass
-from typing import cast
 
 from allauth.account.forms import UserTokenForm
 from allauth.account.views import INTERNAL_RESET_SESSION_KEY
@@ -73,7 +72,8 @@ def _whose(request: HttpRequest) -> User:
         key = request.session[INTERNAL_RESET_SESSION_KEY]
         form = UserTokenForm(data={"uidb36": request.POST.get("uidb36", ""), "key": key})
         if form.is_valid():
-            return cast("User", form.reset_user)
+            found: User = form.reset_user
+            return found
     if of == "own" and request.user.is_authenticated:
-        return cast("User", request.user)
+        return request.user
     raise NotAllowed("A password is judged for who is signed in, or has opened a link for a new one.")

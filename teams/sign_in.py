@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 from django.core.cache import caches
 
 from chamber.errors import NotAllowed
-from teams.models import SignInPolicy, Team
-from teams.permissions import Permission, may
+from teams.models import SignInPolicy
+from teams.permissions import Permission, paths_where
 
 if TYPE_CHECKING:
     from chamber.models import User
 
+SEES_POLICY = (Permission.MANAGE_PEOPLE, Permission.VIEW_AUDIT)
 KEPT_SECONDS = 2.0
 """How late a process may learn of a change that another one made."""
 ASKED = "sign-in:required-from"
@@ -38,11 +39,14 @@ def forget() -> None:
     caches["process"].delete(ASKED)
 
 
+def may_see_policy(reader: "User") -> bool:
+    """Return whether somebody sees how people sign in: who manages accounts, or reads all of the trail."""
+    paths = (path for each in SEES_POLICY for path in paths_where(reader, each))
+    return any(path.count("/") == 2 for path in paths)  # that of the root
+
+
 def policy_for(reader: "User") -> SignInPolicy:
     """Return the policy; refuse who neither manages accounts nor reads the whole organisation's trail."""
-    root = Team.objects.filter(depth=0).first()
-    if root is None or not any(
-        may(reader, each, root) for each in (Permission.MANAGE_PEOPLE, Permission.VIEW_AUDIT)
-    ):
+    if not may_see_policy(reader):
         raise NotAllowed("How people sign in is organisation admins' and auditors' to see.")
     return policy()

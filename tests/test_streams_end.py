@@ -27,6 +27,9 @@ from teams.actors import Actor, Via
 from teams.models import AuditEvent, Binding, Role
 from teams.tests.factories import bind, make_team
 from teams.views.audit import sent, written_while_sent
+from tests.role_world import URLS
+from tests.ways_in import SOCKETS, Needs
+from tests.ways_in import STREAMS as OF_TABLE
 from workloads import watch as watching
 from workloads.models import Status, Workload
 
@@ -118,6 +121,33 @@ LOSSES: dict[str, dict[str, Callable[[Any], object]]] = {
         "second factor required": lambda _: require_second_factor(),
     },
 }
+
+
+WALKED = {
+    "test_every_stream_ends_by_every_loss": {"api-workload-watch", "api-workload-logs", "ws/live/"},
+    "test_an_export_of_the_trail_ends_for_whom_may_not_read_it_any_more": {
+        "api-audit-export",
+        "chamber:audit-export",
+    },
+    "test_an_export_of_a_person_ends_for_whom_may_not_read_it_any_more": {
+        "api-person-export",
+        "chamber:person-export",
+        "chamber:export-own",
+    },
+}
+"""Which test walks the losses of which stream or socket of a person, by its name in the table of roles."""
+
+
+def test_every_kind_of_stream_and_socket_is_walked_by_a_test_of_here() -> None:
+    walked = [name for names in WALKED.values() for name in names]
+    of_people = {name for name, needs in SOCKETS.items() if needs is not Needs.AGENT}
+    assert sorted(walked) == sorted(OF_TABLE | of_people)
+    assert all(callable(globals().get(test)) for test in WALKED)
+
+
+def test_the_walk_of_losses_opens_what_it_says() -> None:
+    opened = {str(URLS[name].pattern) for name in WALKED["test_every_stream_ends_by_every_loss"] & OF_TABLE}
+    assert opened == {f"workloads/<slug:slug>/{path.partition('?')[0]}" for path in STREAMS}
 
 
 async def follow(url: str, path: str, headers: dict[str, str], begun: asyncio.Event) -> None:

@@ -51,7 +51,10 @@ OF_COMMANDS = frozenset(
 
 def secret() -> Iterator[DoctorFinding]:
     """Look at the keys that sign sessions and the audit trail."""
-    for problem in (weakness(settings.GIVEN_SECRET_KEY), audit_weakness(settings.AUDIT_KEY)):
+    for problem in (
+        weakness(settings.GIVEN_SECRET_KEY),
+        audit_weakness(settings.AUDIT_KEY, settings.AUDIT_KEYS_BEFORE),
+    ):
         if problem is not None and not settings.DEMO:
             sentence, _, advice = problem.partition(". ")
             yield DoctorFinding(f"{sentence}.", advice)

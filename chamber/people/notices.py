@@ -15,7 +15,7 @@ from chamber import mailing, origin
 from chamber.authentication import bound_tries
 from chamber.counts import cached
 from chamber.counts import count as counted
-from chamber.models import ApiToken, User
+from chamber.models import ApiToken, Scope, User
 from chamber.templatetags.chamber_ui import device
 from chamber.words import count, plural
 
@@ -67,13 +67,17 @@ def from_console(user: User, subject: str, what: str) -> bool | None:
 
 def token_made(request: HttpRequest, token: ApiToken) -> None:
     """Tell of a new access token; of several within some minutes the first, and with the next mail how many others."""
-    if not (settings.MAIL and token.user.email) or (others := _others_since(request, token.user)) is None:
+    if not (settings.MAIL and token.user.email) or (others := _others_since(request, token)) is None:
         return
     where = f", for {token.team.name}" if token.team else ""
     until = f", good until {token.expires_at:%Y-%m-%d}" if token.expires_at else ""
     what = f"An access token was made: {token.name}, scope {token.scope}{where}{until}."
     if others:
-        what += f" Since the last mail of this kind {count(others, 'other')} {plural(others, 'was', 'were')} made."
+        number, widest = sum(others.values()), list(others)[-1]
+        what += (
+            f" Since the last mail of this kind {count(number, 'other')} {plural(number, 'was', 'were')} made, "
+            f"{plural(number, 'its scope', 'their widest scope')} {widest}."
+        )
     minutes = TOKENS_EVERY_SECONDS // 60
     what += (
         f" Those of the same {minutes} minutes are not mailed one by one; the page Access tokens lists all."
@@ -99,17 +103,19 @@ def new_browser(request: HttpRequest, user: User) -> None:
     tell(request, user, "A new browser signed in to your account", what)
 
 
-def _others_since(request: HttpRequest, user: User) -> int | None:
-    """Return how many tokens were not told since the last mail of one; None where this one is not told either."""
-    key = f"notices:tokens-left-out:{user.pk}"
+def _others_since(request: HttpRequest, token: ApiToken) -> dict[str, int] | None:
+    """Return how many tokens of each scope, the widest last, were not told since the last mail of one; None where this
+    one is not told either.
+    """
+    keys = {f"notices:tokens-left-out:{token.user_id}:{scope}": scope for scope in Scope.values}
     try:
-        bound_tries(request, "token-notices", most=1, of=str(user.pk), seconds=TOKENS_EVERY_SECONDS)
+        bound_tries(request, "token-notices", most=1, of=str(token.user_id), seconds=TOKENS_EVERY_SECONDS)
     except Throttled:
-        counted(key, LEFT_OUT_FOR_SECONDS)
+        counted(f"notices:tokens-left-out:{token.user_id}:{token.scope}", LEFT_OUT_FOR_SECONDS)
         return None
-    others = cached(lambda cache: cache.get(key, 0))
-    cached(lambda cache: cache.delete(key))
-    return int(others)
+    found = cached(lambda cache: cache.get_many(keys)) or {}
+    cached(lambda cache: cache.delete_many(keys))
+    return {scope: int(found[key]) for key, scope in keys.items() if found.get(key)}
 
 
 def _whence() -> str:

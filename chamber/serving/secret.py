@@ -1,5 +1,7 @@
 """Whether the keys that sign sessions and the audit trail are worth their name."""
 
+from collections.abc import Sequence
+
 LEAST_CHARACTERS = 32
 LEAST_DIFFERENT = 10
 FOR_DEVELOPMENT = "for-development-and-tests-only-" + "x" * 32
@@ -21,7 +23,19 @@ def weakness(key: str, *, name: str = "secret key", setting: str = "CHAMBER_SECR
     return None
 
 
-def audit_weakness(key: str) -> str | None:
-    """Return what is wrong with the audit key; None for a good one, and for none: the secret key signs then."""
+def audit_weakness(key: str, before: Sequence[str] = ()) -> str | None:
+    """Return what is wrong with the audit key, or with one of those before; None for good ones.
+
+    There may be none: the secret key signs then.
+    """
     found = weakness(key, name="audit key", setting="CHAMBER_AUDIT_KEY") if key else None
-    return f"{found} Name the present one in CHAMBER_AUDIT_KEYS_BEFORE." if found else None
+    if found:
+        return f"{found} Name the present one in CHAMBER_AUDIT_KEYS_BEFORE."
+    for place, each in enumerate(before, start=1):
+        if found := weakness(each, name=f"key {place} of CHAMBER_AUDIT_KEYS_BEFORE"):
+            sentence, _, _ = found.partition(". ")
+            return (
+                f"{sentence}. Whoever guesses it signs rows as Chamber: leave it out, and accept the rows that it "
+                "signed by chamber audit accept."
+            )
+    return None

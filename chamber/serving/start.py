@@ -37,7 +37,9 @@ def prepare(*, shares_work: bool, host: str = LOOPBACK) -> None:
     from django.conf import settings
 
     refuse_open(host)
-    wrong = weakness(settings.GIVEN_SECRET_KEY) or audit_weakness(settings.AUDIT_KEY)
+    wrong = weakness(settings.GIVEN_SECRET_KEY) or audit_weakness(
+        settings.AUDIT_KEY, settings.AUDIT_KEYS_BEFORE
+    )
     if wrong is not None and not (settings.DEMO or settings.DEBUG):
         raise CannotStart(wrong, Exit.USAGE)
     if shares_work and not settings.REDIS:

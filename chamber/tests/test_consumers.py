@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ import pytest
 from channels.db import database_sync_to_async
 from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
+from django.utils import timezone
 
 from chamber import consumers, live
 from chamber.live import hub
@@ -137,6 +139,21 @@ async def test_it_is_looked_now_and_then_without_being_told(
     assert await socket.receive_nothing(timeout=0.6)
     await database_sync_to_async(session.delete)()
     assert (await socket.receive_output())["code"] == consumers.SIGNED_OUT
+
+
+async def test_a_page_closes_soon_after_its_idle_session_s_end_and_stays_while_it_is_used(ada: User) -> None:
+    session = await database_sync_to_async(session_of)(ada)
+
+    def ends_in(seconds: float) -> None:
+        session.set_expiry(timezone.now() + timedelta(seconds=seconds))
+        session.save()
+
+    await database_sync_to_async(ends_in)(1)
+    socket = await opened(ada, session)
+    await watch(socket, "teams")
+    await database_sync_to_async(ends_in)(2.5)
+    assert await socket.receive_nothing(timeout=2.2), "it was used meanwhile"
+    assert (await socket.receive_output(timeout=5))["code"] == consumers.SIGNED_OUT
 
 
 async def test_what_one_may_no_longer_see_is_not_heard_any_more(

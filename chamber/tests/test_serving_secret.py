@@ -38,3 +38,20 @@ def test_an_audit_key_is_judged_alike_and_may_be_none() -> None:
     assert sentence.startswith("The audit key has 5 characters; the least is 32. Give 50 random characters")
     assert "CHAMBER_AUDIT_KEY_FILE" in sentence
     assert sentence.endswith("Name the present one in CHAMBER_AUDIT_KEYS_BEFORE.")
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("short", "has 5 characters; the least is 32."),
+        ("abcdefghi" * 6, "has 9 different characters; the least is 10."),
+        (FOR_DEVELOPMENT, "is one for development, which anybody can read."),
+    ],
+)
+def test_a_key_of_before_is_judged_as_the_present_one(key: str, said: str) -> None:
+    good = secrets.token_urlsafe(50)
+    assert audit_weakness("", (good,)) is None
+    sentence = audit_weakness(good, (good, key))
+    assert sentence is not None
+    assert sentence.startswith(f"The key 2 of CHAMBER_AUDIT_KEYS_BEFORE {said} Whoever guesses it")
+    assert key not in sentence

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from django.db import transaction
+from django.db.models import Count, Max
 from django.utils import timezone
 
 from chamber.errors import Conflict, Refusal
@@ -34,13 +35,14 @@ def accept(
         raise Conflict(f"The first fault is {fault.name}, not {name[:90]}. {fault.text}")
     if fault.kind == Kind.LOST:
         raise Conflict(f"{fault.text} It is not accepted: restore it from a backup (table teams_auditchain).")
-    if fault.kind == Kind.BEYOND and _has_gaps(fault):
-        raise Conflict(
-            f"{fault.text} The seals behind it, up to number {fault.last:,}, do not follow each other: no row could be "
-            f"sealed after them. Delete them from number {fault.number} on, as docs/people.md says under The chain."
-        )
     with transaction.atomic():
         chain = sealing.locked()
+        if fault.kind == Kind.BEYOND and _has_gaps(fault):  # with the lock: others seal meanwhile
+            raise Conflict(
+                f"{fault.text} The seals behind it, up to number {fault.last:,}, do not follow each other: no row "
+                f"could be sealed after them. Delete them from number {fault.number} on, as docs/people.md says under "
+                "The chain."
+            )
         _go_on(fault)
         audit.record(by=by, action=ACTION, target=chain, after=after_of(fault, reason))
     return fault, _checked_again(fault, tell)
@@ -48,7 +50,10 @@ def accept(
 
 def _has_gaps(fault: Fault) -> bool:
     """Return whether the seals behind the chain's end are other than one for each number."""
-    return AuditSeal.objects.filter(number__gte=fault.number).count() != fault.last - fault.number + 1
+    behind = AuditSeal.objects.filter(number__gte=fault.number).aggregate(
+        count=Count("pk"), last=Max("number")
+    )
+    return (behind["count"], behind["last"]) != (fault.last - fault.number + 1, fault.last)
 
 
 def _line(text: str, what: str, longest: int) -> str:

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from teams.chain.checking import present
 from teams.chain.events import row_of
+from teams.chain.faults import known_breaks
 from teams.chain.rows import FORM, ChainHead
 from teams.chain.sealing import anchor_of, head_of
 from teams.models import AuditEvent, AuditSeal
@@ -29,7 +30,7 @@ class SealedExport:
         self._ended = False
 
     def begin(self) -> str:
-        """Return the first line, which tells what the file has (1 query)."""
+        """Return the first line, which tells what the file has (2 queries)."""
         chain = present()
         self._head, self._anchor = head_of(chain), anchor_of(chain)
         self._number = self._anchor.number
@@ -40,6 +41,7 @@ class SealedExport:
                 "filters": self._filters,
                 "anchor": _place(self._anchor),
                 "head": _place(self._head),
+                "known_breaks": known_breaks().sentences,
             }
         )
 

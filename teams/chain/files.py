@@ -22,7 +22,8 @@ class NoTrail(Exception):  # noqa: N818 - an answer to whoever gave the file
 class FileProof:
     """What a file proves: its rows fit their digests, in so many stretches of the chain without a gap.
 
-    `signed` rows were proved by a key; `unknown_keys` signed others. `fault` is the first thing that does not fit.
+    `signed` rows were proved by a key; `unknown_keys` signed others. `known_breaks` are those that had been accepted
+    when it was exported, as the file says: nothing proves them. `fault` is the first thing that does not fit.
     """
 
     rows: int = 0
@@ -33,6 +34,7 @@ class FileProof:
     unknown_keys: set[str] = field(default_factory=set)
     is_selection: bool = False
     saw_known: bool = False
+    known_breaks: list[str] = field(default_factory=list)
     fault: str = ""
 
 
@@ -46,7 +48,10 @@ def verify(
     """Check an exported trail; `known` is a head from elsewhere that has to be in it, at its place."""
     numbered = _objects(lines)
     begin, previous, end = _beginning(numbered)
-    found, closed = FileProof(is_selection=bool(begin.get("filters"))), False
+    found, closed = (
+        FileProof(is_selection=bool(begin.get("filters")), known_breaks=_told_breaks(begin)),
+        False,
+    )
     if known is not None and known.number > end.number:
         found.fault = (
             f"Row {known.number} is missing: the chain ended at row {end.number} when it was exported."
@@ -155,6 +160,13 @@ def _beginning(lines: Iterator[tuple[int, dict[str, Any]]]) -> tuple[dict[str, A
     except (KeyError, TypeError, ValueError) as error:
         raise NoTrail("Line 1 does not tell where the chain begins and ends (anchor, head).") from error
     return begin, anchor, head
+
+
+def _told_breaks(begin: Mapping[str, Any]) -> list[str]:
+    told = begin.get("known_breaks", [])  # files of before have none
+    if not isinstance(told, list) or not all(isinstance(each, str) for each in told):
+        raise NoTrail("Line 1 does not tell known breaks as a list of sentences (known_breaks).")
+    return told
 
 
 def _objects(lines: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -319,3 +319,23 @@ def test_seals_with_gaps_behind_the_end_are_not_accepted_and_rows_are_sealed_on(
         AuditSeal.objects.filter(number__gte=6).delete()
     acts(acme.nlp, 1)
     assert AuditSeal.objects.filter(number=6).exists()
+
+
+def test_a_gap_that_comes_before_the_lock_is_seen_under_it(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts(acme.nlp, 5)
+    with unguarded():
+        insert_behind_the_end([])
+    fault, lock = first_fault(), sealing.locked
+    assert fault is not None
+
+    def locked_after_a_gap() -> Any:
+        with unguarded():
+            AuditSeal.objects.filter(number=6).update(number=8)
+        return lock()
+
+    monkeypatch.setattr(sealing, "locked", locked_after_a_gap)
+    with pytest.raises(Conflict, match="do not follow each other"):
+        accept(by=Actor(name="console", via=Via.SYSTEM, on_behalf_of="olga"), name=fault.name, reason="x")
+    assert not AuditEvent.objects.filter(action=faults.ACTION).exists()

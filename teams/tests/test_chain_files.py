@@ -8,15 +8,16 @@ import pytest
 from django.utils import timezone
 
 from teams import retention
-from teams.actors import Actor
+from teams.actors import Actor, Via
 from teams.audit import record
 from teams.chain import export, sealing
+from teams.chain.accepting import accept, first_fault
 from teams.chain.checking import present
 from teams.chain.events import keyring
 from teams.chain.files import FileProof, NoTrail, verify
 from teams.chain.rows import ChainHead, Keyring, canonical, digest
-from teams.models import AuditSeal
-from teams.tests.chains import acts
+from teams.models import AuditEvent, AuditSeal
+from teams.tests.chains import acts, unguarded
 from teams.tests.conftest import Acme, Api
 from teams.tests.test_retention import DAY, audited
 
@@ -179,3 +180,26 @@ def test_more_rows_than_are_read_at_once(acme: Acme, api: Api, monkeypatch: pyte
     monkeypatch.setattr(export, "AT_ONCE", 2)
     acts(acme.nlp, 5)
     assert found(lines_of(acme, api)).rows == 5
+
+
+def test_an_export_tells_of_the_breaks_that_were_accepted_by_then(acme: Acme, api: Api) -> None:
+    acts(acme.nlp, 5)
+    with unguarded():
+        AuditEvent.objects.filter(pk=AuditSeal.objects.get(number=3).event_id).update(actor="nobody")
+    fault = first_fault()
+    assert fault is not None
+    by = Actor(name="console", via=Via.SYSTEM, on_behalf_of="olga")
+    accept(by=by, name=fault.name, reason="changed by hand, ticket 12")
+    proof = found(lines_of(acme, api))
+    assert [sentence.partition(" Accepted by olga on ")[0] for sentence in proof.known_breaks] == [fault.text]
+    assert proof.known_breaks[0].endswith("because: changed by hand, ticket 12")
+    assert "Row 3" in proof.fault, "the file is judged by what is in it"
+
+
+@pytest.mark.parametrize("told", ["x", [1], {}])
+def test_breaks_that_are_no_sentences_are_refused(exported: Lines, told: object) -> None:
+    exported[0]["known_breaks"] = told
+    with pytest.raises(NoTrail, match="known breaks as a list of sentences"):
+        found(exported)
+    del exported[0]["known_breaks"]
+    assert not found(exported).fault, "a file of before tells of none"

@@ -35,6 +35,28 @@ def told() -> list[tuple[object, object]]:
     return list(rows.values_list("before", "after"))
 
 
+@pytest.mark.parametrize(
+    ("role", "at_root", "shown"),
+    [
+        (Role.AUDITOR, True, True),
+        (Role.ADMIN, True, True),
+        (Role.ADMIN, False, False),
+        (Role.LEAD, True, False),
+        (Role.OPERATOR, True, False),
+    ],
+)
+def test_the_menu_leads_whoever_may_see_it_there_and_to_groups_of_providers(
+    acme: Team, role: Role, at_root: bool, shown: bool
+) -> None:
+    reader = member(acme if at_root else make_team(acme, "NLP"), role, "reader")
+    client = Client()
+    client.force_login(reader)
+    menu = client.get("/settings/").content.decode()
+    for address in ("/settings/sign-in/", "/settings/provider-groups/"):
+        assert (f'class="menu-item" href="{address}"' in menu) == shown
+        assert (client.get(address).status_code == 200) == shown
+
+
 def test_days_count_from_when_it_began(olga: User) -> None:
     first = required(olga)
     assert first.required_since is not None

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from chamber.cli import config
 from chamber.cli.client import Client, Json, connect, segment
@@ -17,6 +18,8 @@ from chamber.words import count
 
 NEEDS_FACTOR = "second-factor"
 """The code of the refusal of who has to send one as well."""
+OF_PASSWORD = ("username", "password_stdin", "code", "scope", "days", "team")
+"""Options of a sign-in by password, by which a token is made."""
 
 
 @click.command()
@@ -69,6 +72,7 @@ def login(
     authority = config.authority(ca, address)
     trust(authority)  # a file that is none is refused before somebody types a password
     if with_token:
+        _tell_ignored()
         _keep_token(config.StoredLogin(address, ca=authority))
         return
     name = username or click.prompt("User name", err=True)
@@ -112,6 +116,18 @@ def _with_hint(failure: Failure, address: str) -> Failure:
         f"Who signs in by an identity provider makes a token on {address}/tokens/ and keeps it by `chamber login "
         "--with-token`."
     )
+
+
+def _tell_ignored() -> None:
+    """Say which options were given that mean nothing for a token that was made elsewhere."""
+    context = click.get_current_context()
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in OF_PASSWORD
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        click.echo(f"Ignored with --with-token, whose token has them already: {', '.join(given)}.", err=True)
 
 
 def _keep_token(login: config.StoredLogin) -> None:

@@ -233,12 +233,15 @@ def _verified_file(file: Path, known: "ChainHead | None", keyring: "Keyring | No
         "rows": found.rows,
         "first": found.first,
         "head": str(found.last),
+        "told_breaks": found.known_breaks,
         "notes": _notes(found, keyring, known),
     }
 
 
 def _notes(found: "FileProof", keyring: "Keyring | None", known: "ChainHead | None") -> list[str]:
-    notes = []
+    notes = [
+        f"When it was exported, the file says, this break was known: {each}" for each in found.known_breaks
+    ]
     if known is not None and not found.saw_known:
         notes.append(f"Row {known.number} of --head is not in the file; it could not be compared.")
     if found.is_selection:

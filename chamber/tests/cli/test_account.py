@@ -40,6 +40,14 @@ def test_a_token_of_the_page_is_kept_and_revoked_like_one_of_ones_own(run: Run, 
     assert token.revoked_at is not None
 
 
+def test_what_means_nothing_beside_a_token_is_named(run: Run, ada: User) -> None:
+    secret = create_token(user=ada, name="laptop", scope=Scope.READ, days=1)[1]
+    result = run("login", "--with-token", "--scope", "read", "--days", "90", stdin=f"{secret}\n")
+    assert result.exit_code == 0
+    assert result.stderr == "Ignored with --with-token, whose token has them already: --scope, --days.\n"
+    assert run("login", "--with-token", stdin=f"{secret}\n").stderr == ""
+
+
 @pytest.mark.parametrize(("text", "status"), [("\n", 2), ("chb_wrong\n", 4), ("chb_\u00e9\n", 2)])
 def test_a_token_that_is_none_is_not_kept(run: Run, ada: User, text: str, status: int) -> None:
     run(*LOGIN, stdin=f"{PASSWORD}\n")

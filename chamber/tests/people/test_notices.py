@@ -115,11 +115,11 @@ def test_many_tokens_are_one_mail_and_the_next_one_tells_how_many_there_were(
     page = Client()
     page.force_login(ada)
 
-    def make(name: str) -> None:
-        page.post("/tokens/", {"name": name, "scope": "read", "expires_in_days": 9})
+    def make(name: str, scope: str = "read") -> None:
+        page.post("/tokens/", {"name": name, "scope": scope, "expires_in_days": 9})
 
-    for number in range(4):
-        make(f"t{number}")
+    for number, scope in enumerate(("read", "submit", "admin", "read")):
+        make(f"t{number}", scope)
     assert mailing.settle()
     assert "t0, scope read" in str(mail.outbox[0].body)
     assert "Those of the same 10 minutes are not mailed one by one" in str(mail.outbox[0].body)
@@ -128,7 +128,7 @@ def test_many_tokens_are_one_mail_and_the_next_one_tells_how_many_there_were(
     monkeypatch.setattr("chamber.counts.time.time", lambda: now + notices.TOKENS_EVERY_SECONDS)
     make("later")
     assert mailing.settle()
-    assert "Since the last mail of this kind 3 others were made." in " ".join(
+    assert "Since the last mail of this kind 3 others were made, their widest scope admin." in " ".join(
         str(mail.outbox[0].body).split()
     )
     assert len(told()) == 1
