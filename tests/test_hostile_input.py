@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from http.cookies import SimpleCookie
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -82,10 +83,12 @@ LOOKED_AT_NEVER = {
     ("POST", "workloads:bulk"),
     # The link is opened first, and nothing is read before.
     ("POST", "chamber:link"),
+    # A password may be of any letters, and none is kept.
+    ("POST", "account_password_strength"),
     # Neither says who has an account.
     ("POST", "account_reset_password"),
 }
-READ_SELDOM = {"priority"}
+READ_SELDOM = {"priority", "code"}
 """Fields that are read only where another one says so."""
 ALWAYS_SHOWN = {"scheduling:preview", *(name for name in URLS if name.startswith("scheduling:what-if"))}
 """Parts of pages that show what is wrong in the place of what they would show, and change nothing."""
@@ -150,11 +153,23 @@ def paths(row: Row, world: World) -> Iterator[tuple[str, str, str]]:
             yield there.sub(f"/{encoded(text)}", address, count=1), f"path: {key}", kind
 
 
+def operation(row: Row, document: Any) -> Any:
+    """Return what the API's document says of an address and its method; nothing of what is no part of it."""
+    template = "/api/v1/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(URLS[row.name].pattern))
+    return document["paths"].get(template, {}).get(row.method.lower(), {})
+
+
+def optional(row: Row, document: Any, body: dict[str, Any]) -> set[str]:
+    """Return the fields that an address of the API takes besides those that the walk sends."""
+    content = operation(row, document).get("requestBody", {}).get("content", {})
+    schema = content.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
+    return set(document["components"]["schemas"].get(schema, {}).get("properties", {})) - set(body)
+
+
 def questions(row: Row, document: Any) -> set[str]:
     """Return the parameters that an address asks for."""
     if row.is_api:
-        template = "/api/v1/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(URLS[row.name].pattern))
-        told = document["paths"].get(template, {}).get("get", {}).get("parameters", ())
+        told = operation(row, document).get("parameters", ())
         return {each["name"] for each in told if each.get("in") == "query"}
     view = inspect.unwrap(URLS[row.name].callback)
     source = Path(inspect.getsourcefile(getattr(view, "view_class", view)) or "").read_text()
@@ -202,7 +217,7 @@ def test_hostile_values_are_refused_in_a_sentence_wherever_they_stand(
             for kind, text in IN_ADDRESSES.items():
                 asking.ask(row, f"{address}?{name}={encoded(text)}", f"?{name}", kind)
         if row.method != "GET":
-            for content, place, kind in contents(row, body):
+            for content, place, kind in contents(row, body, optional(row, document, body)):
                 was_taken = asking.ask(row, address, place, kind, **content)
                 # Of what takes no body none is read.
                 if was_taken and kind in MISLEADING and place and row.method != "DELETE":
@@ -217,10 +232,15 @@ def test_hostile_values_are_refused_in_a_sentence_wherever_they_stand(
     ] == []
 
 
-def contents(row: Row, body: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
-    """Yield what is sent to an address: its body with something else in each place, with place and kind."""
+def contents(row: Row, body: dict[str, Any], others: set[str]) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Yield what is sent to an address: its body with something else in each place, also in that of each field which
+    it may have and has not, with place and kind.
+    """
     if row.is_api or row.name == "api-login":
-        for other, place, kind in bodies(body, IN_JSON):
+        filled = (
+            ({**body, name: other}, name, kind) for name in sorted(others) for kind, other in IN_JSON.items()
+        )
+        for other, place, kind in chain(bodies(body, IN_JSON), filled):
             yield {"data": json.dumps(other), "content_type": "application/json"}, place, kind
         for kind, data in NO_JSON.items():
             yield {"data": data, "content_type": "application/json"}, "body", kind
@@ -229,3 +249,14 @@ def contents(row: Row, body: dict[str, Any]) -> Iterator[tuple[dict[str, Any], s
         for kind, text in {**MISLEADING, **LONG}.items():
             form = "&".join(f"{key}={encoded(each)}" for key, each in {**body, name: text}.items())
             yield {"data": form, "content_type": "application/x-www-form-urlencoded"}, name, kind
+
+
+def test_fields_that_may_be_left_out_are_filled_too(document: Any) -> None:
+    filled = {
+        (method, name): optional(row, document, BODIES.get(name, {}))
+        for (method, name), row in ROWS.items()
+        if row.is_api and method != "GET"
+    }
+    assert {"email", "name", "mail"} <= filled["POST", "api-people"]
+    assert {"preview"} <= filled["POST", "api-people-csv"]
+    assert len([names for names in filled.values() if names]) > 15
