@@ -17,7 +17,7 @@ FORMULA = "=+-@"
 """With these a spreadsheet has a formula begin."""
 
 
-class Unreadable(ValueError):  # noqa: N818 - named after what was sent
+class UnreadableList(ValueError):  # noqa: N818 - named after what was sent
     """A file of which nobody is added; a sentence."""
 
 
@@ -36,17 +36,17 @@ class CsvPerson:
 
 
 def decoded(content: bytes) -> str:
-    """Return the text of a file in UTF-8, with a byte order mark or without; raise `Unreadable`."""
+    """Return the text of a file in UTF-8, with a byte order mark or without; raise `UnreadableList`."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Unreadable(
+        raise UnreadableList(
             f"The file is not in UTF-8 (byte {error.start + 1}); save it as CSV in UTF-8."
         ) from error
 
 
 def people_of(text: str, *, most: int = MOST_LINES) -> list[CsvPerson]:
-    """Return the people of a CSV in the order of its lines; empty lines are left out. Raise `Unreadable`."""
+    """Return the people of a CSV in the order of its lines; empty lines are left out. Raise `UnreadableList`."""
     lines = _lines(text.removeprefix("\ufeff"))
     _, heading = next(lines, (1, []))
     columns = _columns(heading)
@@ -55,14 +55,14 @@ def people_of(text: str, *, most: int = MOST_LINES) -> list[CsvPerson]:
     addresses: dict[str, int] = {}
     for line, cells in lines:
         if len(found) == most:
-            raise Unreadable(
+            raise UnreadableList(
                 f"The file has people in more than {most:,} lines, the most that are taken at once. Split it."
             )
         values, fault = _values(columns, cells)
         fault = fault or _twice(line, values, names, addresses)
         found.append(CsvPerson(line, values, fault))
     if not found:
-        raise Unreadable(
+        raise UnreadableList(
             "The file has a heading and nobody below it: write each person into a line of its own."
         )
     return found
@@ -78,9 +78,9 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise Unreadable(f"Line {line} is no CSV: {error}.") from error
+            raise UnreadableList(f"Line {line} is no CSV: {error}.") from error
         if any("\x00" in cell for cell in cells):
-            raise Unreadable(f"Line {line} is no CSV: it contains NUL.")
+            raise UnreadableList(f"Line {line} is no CSV: it contains NUL.")
         if any(cells):
             yield line, cells
 
@@ -92,7 +92,7 @@ def _separator(text: str) -> str:
 
 
 def _columns(heading: list[str]) -> list[str]:
-    """Return the names of the columns; raise `Unreadable` for one that nobody knows. Empty ones at the end are none."""
+    """Return the names of the columns, without empty ones at the end; raise `UnreadableList` for an unknown one."""
     columns = [name.casefold() for name in heading]
     while columns and not columns[-1]:
         columns.pop()
@@ -100,11 +100,11 @@ def _columns(heading: list[str]) -> list[str]:
     for place, name in enumerate(columns):
         if name not in COLUMNS:
             told = f"There is a column {heading[place][:60]!r}" if name else f"Column {place + 1} has no name"
-            raise Unreadable(f"{told} in the heading; {allowed}.")
+            raise UnreadableList(f"{told} in the heading; {allowed}.")
         if name in columns[:place]:
-            raise Unreadable(f"The column {name!r} stands twice in the heading; {allowed}.")
+            raise UnreadableList(f"The column {name!r} stands twice in the heading; {allowed}.")
     if "username" not in columns:
-        raise Unreadable(f"There is no column 'username' in the first line, the heading; {allowed}.")
+        raise UnreadableList(f"There is no column 'username' in the heading, the first line; {allowed}.")
     return columns
 
 

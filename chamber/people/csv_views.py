@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from chamber.errors import Refusal
 from chamber.http import page, posted_from
-from chamber.people.csv_rows import COLUMNS, MOST_LINES, Unreadable, decoded
+from chamber.people.csv_rows import COLUMNS, MOST_LINES, UnreadableList, decoded
 from chamber.people.forms import CsvForm
 from chamber.people.many import LONGEST, MOST_AT_ONCE, Invited, invite_all, judged
 from chamber.people.views import gives_no_role
@@ -70,7 +70,7 @@ def _text(form: CsvForm) -> str:
         raise Refusal(f"The file has {file.size:,} bytes; at most {4 * LONGEST:,} are taken.", field="file")
     try:
         return decoded(file.read())
-    except Unreadable as error:
+    except UnreadableList as error:
         raise Refusal(str(error), field="file") from error
 
 

@@ -10,7 +10,7 @@ from chamber.errors import Refusal, no_such
 from chamber.invalid import not_among
 from chamber.models import User
 from chamber.people import actions
-from chamber.people.csv_rows import CsvPerson, Unreadable, people_of
+from chamber.people.csv_rows import CsvPerson, UnreadableList, people_of
 from chamber.people.mail import Delivered, bound, deliver
 from chamber.people.values import ADDRESS_TAKEN, NAME_TAKEN, refuse_wrong
 from teams.actors import Actor
@@ -47,10 +47,10 @@ def judged(text: str, *, by: Actor, place: str) -> list[Invited]:
         )
     try:
         people = people_of(text, most=MOST_AT_ONCE)
-    except Unreadable as error:
+    except UnreadableList as error:
         raise Refusal(str(error), field=place) from error
     by = acting_now(by)
-    known = _Known.of(people, by)
+    known = _Taken.of(people, by)
     return [Invited(each, each.fault or known.fault(each)) for each in people]
 
 
@@ -97,7 +97,7 @@ def _invited(person: CsvPerson, by: Actor, request: HttpRequest) -> actions.Made
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Taken:
     """What lines are judged against."""
 
     by: Actor
@@ -106,7 +106,7 @@ class _Known:
     teams: dict[str, Team]
 
     @classmethod
-    def of(cls, people: Sequence[CsvPerson], by: Actor) -> "_Known":
+    def of(cls, people: Sequence[CsvPerson], by: Actor) -> "_Taken":
         """Read it (three queries)."""
         names = {each.username for each in people}
         addresses = {each.values.get("email", "").lower() for each in people} - {""}

@@ -9,7 +9,7 @@ import click
 from chamber.cli.client import connect, segment
 from chamber.cli.output import Column, OutputFormat, ago, output_option, show, show_one
 from chamber.cli.status import Exit, Failure
-from chamber.people.csv_rows import COLUMNS, CsvPerson, Unreadable, decoded, people_of
+from chamber.people.csv_rows import COLUMNS, CsvPerson, UnreadableList, decoded, people_of
 
 ROLES = ["viewer", "researcher", "lead", "admin", "org-admin", "operator", "auditor"]
 EXPORT_ENDS = '"complete": true}\n'
@@ -303,5 +303,5 @@ def _read(file: Path) -> list[CsvPerson]:
     """Return the people of a file, each with its line; refuse what is no such list before anybody is added."""
     try:
         return people_of(decoded(file.read_bytes()))
-    except Unreadable as error:
+    except UnreadableList as error:
         raise Failure(f"{file}: {error}", Exit.USAGE) from error

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chamber.people.csv_rows import MOST_LINES, Unreadable, decoded, people_of
+from chamber.people.csv_rows import MOST_LINES, UnreadableList, decoded, people_of
 
 
 def read(text: str) -> list[tuple[int, dict[str, str], str]]:
@@ -75,7 +75,7 @@ def test_what_is_wrong_with_a_line_is_told(lines: str, fault: str) -> None:
     ],
 )
 def test_a_file_that_is_not_understood_is_refused(text: str, says: str) -> None:
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(UnreadableList) as refused:
         people_of(text)
     assert says in str(refused.value)
 
@@ -83,10 +83,12 @@ def test_a_file_that_is_not_understood_is_refused(text: str, says: str) -> None:
 def test_so_many_lines_are_taken_and_one_more_is_refused() -> None:
     names = [f"u{number}" for number in range(MOST_LINES + 1)]
     assert len(people_of("\n".join(["username", *names[:-1]]))) == MOST_LINES
-    with pytest.raises(Unreadable, match="people in more than 10,000 lines, the most that are taken at once"):
+    with pytest.raises(
+        UnreadableList, match="people in more than 10,000 lines, the most that are taken at once"
+    ):
         people_of("\n".join(["username", *names]))
 
 
 def test_another_encoding_is_named_by_its_first_byte() -> None:
-    with pytest.raises(Unreadable, match=r"not in UTF-8 \(byte 13\)"):
+    with pytest.raises(UnreadableList, match=r"not in UTF-8 \(byte 13\)"):
         decoded(b"username\nada\xe9\n")
