@@ -361,7 +361,8 @@ def test_gpus_that_a_lost_claim_has_are_told_to_who_waits_and_the_claim_to_opera
     gpus = Device.objects.filter(node__pool=acme.pool).count()
     waits = make_workload(acme.research, acme.owner, gpu_milli=1000, pods=gpus)
     run_cycle()
-    told = f"1 device of the pool is no capacity: pods or claims that Chamber does not manage have it (node {node.name})."
+    others = "pods or claims that Chamber does not manage have it"
+    told = f"1 device of the pool is no capacity: {others} (node {node.name})."
     for reader, ends in ((acme.owner, told), (acme.admin, f"{told} {node.name}: {claim}")):
         reason = explain(waits, reader)
         assert reason is not None
