@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic
 
@@ -14,21 +13,6 @@ from scheduling.engine.quota.tree import ROOT, Tree
 _Entry = tuple[float, int, str, int, int, C]
 MOST_OUT_OF_DATE = 4
 """So many entries a child may a heap have before those that are out of date are thrown away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lead(Generic[C]):
-    """Where, in its leaf's row, the first candidate of the whole tree stands; ``leads`` tells whether one after him who
-    takes so much would come before all of other leaves, too, as long as nothing changes."""
-
-    row: Sequence[C]
-    at: int
-    leads: Callable[[int], bool]
-
-    @property
-    def head(self) -> C:
-        """The first candidate."""
-        return self.row[self.at]
 
 
 class BranchHeaps(Generic[C]):
@@ -123,51 +107,33 @@ class BranchHeaps(Generic[C]):
         self.renew(leaf)
         return True
 
-    def lead(self) -> Lead[C] | None:
-        """The first candidate of the whole tree, and who of his leaf follows him for certain."""
+    def run(self) -> Iterator[C]:
+        """The first candidate of the whole tree, and those of its leaf that come next while nothing changes: as far as
+        each has a lower ratio than all others at each branch on its way."""
         head = self.head()
         if head is None:
-            return None
-        ratio, ways = self._ratio, self._ways[head.leaf]
-        rivals: list[tuple[int, float]] | None = None
-
-        def leads(milli: int) -> bool:
-            nonlocal rivals
-            if rivals is None:
-                rivals = [(branch, min(heap[1:3])[0]) for branch, heap in ways if len(heap) > 1]
-            return all(ratio(branch, milli) < rival for branch, rival in rivals)
-
-        return Lead(self._rows[head.leaf], self._at[head.leaf], leads)
-
-    def run(self) -> Iterator[C]:
-        """The first candidate of the whole tree, and those of its leaf who come next while nothing changes: as far as
-        they are for certain before all others at each branch on their way."""
-        lead = self.lead()
-        if lead is None:
             return
-        row, head = lead.row, lead.head
+        row, ways = self._rows[head.leaf], self._ways[head.leaf]
+        rivals: list[tuple[int, float]] | None = None
         most = -1
-        for at in range(lead.at, len(row)):
+        for at in range(self._at[head.leaf], len(row)):
             each = row[at]
             if each.id in self._gone:
                 continue
             milli = each.next_milli
             if milli > most and each is not head:
-                if not lead.leads(milli):
+                if rivals is None:
+                    rivals = [(branch, min(heap[1:3])[0]) for branch, heap in ways if len(heap) > 1]
+                if any(self._ratio(branch, milli) >= rival for branch, rival in rivals):
                     return
                 most = milli
             yield each
 
     def remove_run(self, run: Sequence[C]) -> None:
-        """Take out those who came first in a run."""
+        """Take out the first candidates of a run."""
         leaf = run[0].leaf
         self._gone.update([each.id for each in run])
         self._at[leaf] = _next(self._rows[leaf], self._at[leaf], self._gone)
-        self.renew(leaf)
-
-    def skip(self, leaf: int, at: int) -> None:
-        """Take out those of a leaf who stand before some place."""
-        self._at[leaf] = _next(self._rows[leaf], at, self._gone)
         self.renew(leaf)
 
     def first_left(self, leaf: int, row: Sequence[C]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Generic
 
-from scheduling.acceleration.branch_heaps import BranchHeaps, Lead
+from scheduling.acceleration.branch_heaps import BranchHeaps
 from scheduling.engine.queue.order import C, Level, Line, Ratio
 from scheduling.engine.quota.tree import Tree
 
@@ -46,8 +46,8 @@ class HeapQueue(Generic[C]):
     """Candidates of one pool, taken one by one in the order of :mod:`scheduling.engine.queue.order`.
 
     :meth:`touch` tells it that what a leaf uses has changed. The lines are not changed by it. ``with_turns`` says, when
-    a level's turn comes, which of its leaves have theirs, if not all. ``gone`` are those who have had their turn, but
-    for those who were skipped; ``last`` is the last of all.
+    a level's turn comes, which of its leaves have theirs, if not all. ``gone`` are the candidates that have had their
+    turn; ``last`` is the last of them.
     """
 
     def __init__(
@@ -100,16 +100,6 @@ class HeapQueue(Generic[C]):
         if run and self._heaps is not None:
             self._heaps.remove_run(run)
             self.last = run[-1]
-
-    def lead(self) -> Lead[C] | None:
-        """Where the next candidate stands in its leaf's row, and who certainly follows it."""
-        return None if self.peek() is None or self._heaps is None else self._heaps.lead()
-
-    def skip(self, lead: Lead[C], at: int) -> None:
-        """Take out those who lead and stand before some place in their row."""
-        if self._heaps is not None:
-            self.last = lead.row[at - 1]
-            self._heaps.skip(self.last.leaf, at)
 
     def left(self, leaf: int, row: Sequence[C]) -> Iterator[C]:
         """Those of a row, all of a leaf at some level, who have not had their turn."""

@@ -8,7 +8,6 @@ from operator import attrgetter
 
 from scheduling.acceleration.kept_backfill import KeptBackfill
 from scheduling.acceleration.kept_ledger import KeptLedger
-from scheduling.acceleration.skipped_run import SkippedRun
 from scheduling.engine.decide.blocked_queue import BlockedQueue
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
@@ -26,7 +25,7 @@ class KeptBlockedQueue(BlockedQueue):
     def __init__(self, backfill: KeptBackfill, ledger: KeptLedger, limited: Collection[int]) -> None:
         super().__init__(backfill, ledger)
         self._limited = limited
-        self._late: list[Blocked | SkippedRun] = []
+        self._late: list[Blocked] = []
         """Who was added and is not among the others yet: most cycles never ask who waits."""
         self._alike: dict[WaitKind, dict[str, Blocked]] = {}
         self._new: list[Blocked] = []
@@ -45,16 +44,11 @@ class KeptBlockedQueue(BlockedQueue):
         """Let a candidate wait. Who has waited already keeps his place."""
         self._late.append(blocked)
 
-    def add_all(self, skipped: SkippedRun) -> None:
-        """Let some wait who have not waited yet; who they are is looked at when somebody asks."""
-        self._late.append(skipped)
-
     def _all(self) -> dict[str, Blocked]:
         """Who waits, by id, in the order of their first turns."""
         late, self._late = self._late, []
-        for each in late:
-            for blocked in (each,) if isinstance(each, Blocked) else each.blocked():
-                self._add(blocked)
+        for blocked in late:
+            self._add(blocked)
         return self._rows
 
     def _add(self, blocked: Blocked) -> None:

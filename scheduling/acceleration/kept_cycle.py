@@ -20,7 +20,6 @@ from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.kept_pool import KeptPool
 from scheduling.acceleration.search_context import SearchContext
 from scheduling.acceleration.skipped_leaves import Figures, SkippedLeaves
-from scheduling.acceleration.skipped_run import skipped_run
 from scheduling.acceleration.victim_groups import VictimGroup
 from scheduling.engine.backfill.start_reservation import End, Shadow
 from scheduling.engine.decide.pool_cycle import PoolCycle
@@ -35,13 +34,9 @@ from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queue.order import C, Level, Line
 
 FIRST_LOOK = 64
-"""After so many turns that changed nothing it is worth to look whether anything is left that could act; a run of them
-counts as one, as it takes no longer."""
+"""After so many turns that changed nothing it is worth to look whether anything is left that could act."""
 NEXT_LOOK = 256
-"""The same, where it was looked before and somebody could."""
-FEW_TURNS = 8
-"""When so many of a leaf have had turns that changed nothing, one after the other, those after them are looked at by
-sort, if there are so many of each."""
+"""The same, where something could act at the last look."""
 
 
 class KeptCycle(PoolCycle):
@@ -124,13 +119,9 @@ class KeptCycle(PoolCycle):
                     self.queue.remove_run(passed)
                     return some or bool(passed)
                 passed.append(each)
-                if len(passed) == FEW_TURNS:
-                    break
             if not passed:
                 return some
             self.queue.remove_run(passed)
-            if len(passed) == FEW_TURNS:
-                self._skip_run()
             some = True
 
     def _passes(self, candidate: Candidate) -> bool:
@@ -142,25 +133,6 @@ class KeptCycle(PoolCycle):
             return False
         self.wait(blocked)
         return True
-
-    def _skip_run(self) -> None:
-        """Give all of a leaf their turns who follow each other, as far as it is enough to look at one of each sort."""
-        lead = self.queue.lead()
-        if lead is None or self.queue.level is None or (self._is_look_due() and not self.is_over):
-            return
-        leaf, line = lead.head.leaf, self.kept_pool.lines.levels[self.queue.level]
-        head, most = self.backfill.head, self.pool.policy.max_preemptions
-        all_alike = most is None or (head is not None and bool(head.held_back))
-        if lead.head.reserved or line.several or not all_alike or (self._reserves and head is None):
-            return
-        sorts = line.by_sort(leaf)
-        if FEW_TURNS * len(sorts) > len(lead.row) - lead.at:
-            return
-        skipped = skipped_run(lead, sorts, self._infeasible_cause, self._ahead())
-        if skipped.candidates:
-            self.waiting.add_all(skipped)
-            self._infeasible_since += 1
-            self.queue.skip(lead, lead.at + len(skipped.candidates))
 
     def _known_to_stop(self, candidate: Candidate) -> Blocked | None:
         """What stops a candidate, if it is known, without a try, that neither place nor victims are for him."""

@@ -6,10 +6,12 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
+from typing import TypeVar
 
 from scheduling.engine.model.snapshot import WorkloadInfo
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 
+K = TypeVar("K")
 by_key = attrgetter("key")
 Takes = tuple[int, PoolRequest]
 """A priority, and what those who have it take."""
@@ -32,7 +34,7 @@ class LeafCandidates:
         self._pool_requests: list[PoolRequest] = []
         self._candidates: list[Candidate] = []
         self._takes: Counter[PoolRequest] | None = None
-        self._sorts: dict[Takes, list[Candidate]] | None = None
+        self._sorts: Counter[Takes] | None = None
 
     def __len__(self) -> int:
         """How many there are."""
@@ -60,26 +62,10 @@ class LeafCandidates:
         """Count one more (or, negative, less); whether he is the only one of his sort."""
         only = self._takes is None and self._sorts is None
         if self._takes is not None:
-            self._takes[candidate.pool_request] += by
-            count = self._takes[candidate.pool_request]
-            only = count in (0, by)
-            if not count:
-                del self._takes[candidate.pool_request]
+            only = _count_one(self._takes, candidate.pool_request, by)
         if self._sorts is not None:
-            only = self._sort(self._sorts, candidate, by) or only
+            only = _count_one(self._sorts, (candidate.priority, candidate.pool_request), by) or only
         return only
-
-    def _sort(self, sorts: dict[Takes, list[Candidate]], candidate: Candidate, by: int) -> bool:
-        """Put a candidate among those of his sort (or, negative, take him out); whether he is the only one."""
-        sort = (candidate.priority, candidate.pool_request)
-        those = sorts.setdefault(sort, [])
-        if by > 0:
-            insort(those, candidate, key=by_key)
-            return len(those) == 1
-        del those[bisect_left(those, candidate.key, key=by_key)]
-        if not those:
-            del sorts[sort]
-        return not those
 
     def merge(self, other: LeafCandidates) -> None:
         """Put in those of another row."""
@@ -106,12 +92,10 @@ class LeafCandidates:
         return self._takes
 
     @property
-    def sorts(self) -> Mapping[Takes, list[Candidate]]:
-        """Those of them who have the same priority and take the same, by their own keys."""
+    def sorts(self) -> Mapping[Takes, int]:
+        """How many of them have the same priority and take the same."""
         if self._sorts is None:
-            self._sorts = {}
-            for each in self.candidates():
-                self._sorts.setdefault((each.priority, each.pool_request), []).append(each)
+            self._sorts = Counter([(each.priority, each.pool_request) for each in self.candidates()])
         return self._sorts
 
     @property
@@ -124,3 +108,12 @@ class LeafCandidates:
         row = self.candidates()
         at = bisect_left(row, (-workload.priority, workload.submitted_at, workload.id), key=by_key)
         return row[at] if at < len(row) and row[at].id == workload.id else None
+
+
+def _count_one(counts: Counter[K], key: K, by: int) -> bool:
+    """Count one more of these (or, negative, less); whether it is the only one, or the last."""
+    counts[key] += by
+    count = counts[key]
+    if not count:
+        del counts[key]
+    return count in (0, by)

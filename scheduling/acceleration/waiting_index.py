@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.acceleration.leaf_candidates import LeafCandidates, Takes
+from scheduling.acceleration.leaf_candidates import LeafCandidates
 from scheduling.engine.model.snapshot import Policy, WorkloadInfo
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queue.candidate import Candidate, Kind
@@ -101,10 +101,6 @@ class LevelIndex:
             if rows.keys() != set(self._sorts.get(leaf, ())):
                 self._sorts[leaf] = tuple(rows)
         return self._sorts[leaf]
-
-    def by_sort(self, leaf: int) -> Mapping[Takes, Sequence[Candidate]]:
-        """The candidates of a leaf who have the same priority and take the same, by their own keys."""
-        return self.rows[leaf].sorts
 
     def least(self) -> Mapping[int, int]:
         """By leaf the least that one of them needs to start."""
