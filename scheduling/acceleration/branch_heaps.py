@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic
 
-from scheduling.engine.queue.order import C, Line, Queued, Ratio, branch_key
+from scheduling.engine.queue.candidate import Candidate
+from scheduling.engine.queue.order import C, Line, Ratio, branch_key
 from scheduling.engine.quota.tree import ROOT, Tree
 
 _Entry = tuple[float, int, str, int, int, C]
@@ -205,7 +206,7 @@ class BranchHeaps(Generic[C]):
         return leaves if 2 * len(leaves) <= len(self._rows) + 2 else None
 
 
-def _next(row: Sequence[Queued], at: int, gone: Collection[str]) -> int:
+def _next(row: Sequence[Candidate], at: int, gone: Collection[str]) -> int:
     """Where the first one who is not gone stands, from some place on."""
     while at < len(row) and row[at].id in gone:
         at += 1

@@ -14,6 +14,7 @@ from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.tier_victims import TierVictims
 from scheduling.engine.model.snapshot import OpenStatus
 from scheduling.engine.placement.free import Picks
+from scheduling.engine.preemption.victim_index import VictimIndex
 from scheduling.engine.preemption.victims import PlacedWorkload, Tier
 from scheduling.engine.quota.tree import ROOT, Tree
 
@@ -33,7 +34,7 @@ class Joined(NamedTuple):
     ranks: tuple[int, ...]
 
 
-class EligibleVictims:
+class EligibleVictims(VictimIndex):
     """Workloads that may be preempted, by id, as far as that depends on themselves; kept up to date.
 
     ``changed`` are the nodes where others lie than before, in order; ``joined`` those who were added, likewise.

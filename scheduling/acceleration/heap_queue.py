@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Generic
 
 from scheduling.acceleration.branch_heaps import BranchHeaps
-from scheduling.engine.queue.order import C, Level, Line, Ratio
+from scheduling.engine.queue.order import C, CandidateQueue, Level, Line, Ratio
 from scheduling.engine.quota.tree import Tree
 
 
@@ -42,7 +42,7 @@ class LevelHeaps(Generic[C]):
         return BranchHeaps(self._tree, self._ratio, line, gone)
 
 
-class HeapQueue(Generic[C]):
+class HeapQueue(CandidateQueue[C]):
     """Candidates of one pool, taken one by one in the order of :mod:`scheduling.engine.queue.order`.
 
     :meth:`touch` tells it that what a leaf uses has changed. The lines are not changed by it. ``with_turns`` says, when
@@ -58,7 +58,7 @@ class HeapQueue(Generic[C]):
     ) -> None:
         self._level_heaps = level_heaps
         self._lines = lines
-        self._levels = sorted(lines, reverse=True)
+        self._to_come = sorted(lines, reverse=True)
         self._with_turns = with_turns
         self._heaps: BranchHeaps[C] | None = None
         self._early: set[int] = set()
@@ -73,9 +73,9 @@ class HeapQueue(Generic[C]):
                 head = self._heaps.head()
                 if head is not None:
                     return head
-            if not self._levels:
+            if not self._to_come:
                 return None
-            self.level = self._levels.pop()
+            self.level = self._to_come.pop()
             some = self._with_turns(self.level)
             if some is None:
                 self._heaps = self._level_heaps.of(
@@ -113,4 +113,4 @@ class HeapQueue(Generic[C]):
 
     def levels_to_come(self) -> list[Level]:
         """The level whose turn it is and those after it."""
-        return [*([] if self.level is None else [self.level]), *reversed(self._levels)]
+        return [*([] if self.level is None else [self.level]), *reversed(self._to_come)]

@@ -10,6 +10,7 @@ from scheduling.acceleration.node_arrays import NodeArrays
 from scheduling.acceleration.node_scores import NodeScores
 from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.placement.free import NodeFree, Picks
+from scheduling.engine.placement.node_index import NodeIndex
 from scheduling.engine.placement.pod_request import PodRequest
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ NOT_PARTLY = frozenset({0, GPU_MILLI})
 """What is left of a device of which nobody, or who takes all of it, has a part."""
 
 
-class IndexedFree:
+class IndexedFree(NodeIndex):
     """What is free on each node of a pool.
 
     ``changed`` are the nodes that have been changed, in order, for those who keep figures of their own.

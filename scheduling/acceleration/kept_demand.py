@@ -137,7 +137,7 @@ class KeptDemand(Demand):
             return ReservedDemand({}, {})
         rows = [row for leaf in some for row in self._rows(leaf) if row.reserved]
         entries = [entry for row in rows for entry in row.candidates() if entry.pool_request.counts]
-        return reserved_demand(tree, left, [(entry.key, entry.leaf, entry.pool_request) for entry in entries])
+        return reserved_demand(tree, left, [entry.reserved_want() for entry in entries])
 
     def _sum_up(self, branch: int) -> None:
         """Sum up a branch whose children are done, and cap it."""

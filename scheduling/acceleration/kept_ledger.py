@@ -7,19 +7,25 @@ from collections.abc import Iterable
 
 from scheduling.acceleration.node_index import IndexedNodes
 from scheduling.engine.model.snapshot import WorkloadInfo
-from scheduling.engine.placement.free import Picks
+from scheduling.engine.placement.free import NodeFree, Picks
 from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.node_index import NodeIndex, Spot
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 
 
-class KeptLedger(Ledger[IndexedNodes]):
+class KeptLedger(Ledger):
     """The ledger of one pool, on indexed nodes."""
+
+    now: IndexedNodes
+    later: IndexedNodes
 
     def __init__(self, nodes: Nodes, workloads: Iterable[WorkloadInfo]) -> None:
         self._tried: list[tuple[NodeIndex, int, Picks, int, int, int]] | None = None
-        super().__init__(nodes, workloads, IndexedNodes)
+        super().__init__(nodes, workloads)
+
+    def _index(self, free: list[NodeFree]) -> IndexedNodes:
+        return IndexedNodes(self.nodes, free)
 
     def see_off(self, workload: WorkloadInfo) -> None:
         """Take out somebody who may have lain on nodes of other pools, whose home this is: out of their ledgers."""

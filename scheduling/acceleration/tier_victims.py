@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from scheduling.acceleration.kept_ledger import KeptLedger
+from scheduling.engine.preemption.victim_index import TierIndex
 from scheduling.engine.preemption.victims import PlacedWorkload, Tier, Unit
 from scheduling.engine.quota.tree import Tree
 
 by_key = attrgetter("key")
 
 
-class TierVictims:
+class TierVictims(TierIndex):
     """All of a tier that can be taken, by leaf of the tree; the order inside a team, which depends on the time, is
     worked out for the leaves that somebody looks at.
 

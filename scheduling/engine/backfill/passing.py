@@ -13,7 +13,7 @@ from scheduling.engine.backfill.start_reservation import Shadow
 from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, WorkloadInfo
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pods_in
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import PreemptionPolicy, claim_of
 from scheduling.engine.preemption.victims import PlacedWorkload
@@ -44,9 +44,7 @@ class Backfill:
     says that there is none, a look must find none.
     """
 
-    def __init__(
-        self, policy: Policy, ledger: AnyLedger, preemption_policy: PreemptionPolicy, now: int
-    ) -> None:
+    def __init__(self, policy: Policy, ledger: Ledger, preemption_policy: PreemptionPolicy, now: int) -> None:
         self._policy = policy
         self._strict = policy.queueing is Queueing.STRICT_FIFO
         self._ledger = ledger

@@ -10,7 +10,7 @@ from scheduling.engine.model.snapshot import PodPlacement, WorkloadInfo
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pick_devices, pods_in
 from scheduling.engine.placement.held_pods import HeldPods
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 
@@ -29,7 +29,7 @@ class Shadow:
     at: int | None
     extra: dict[int, NodeFree]
 
-    def take(self, ledger: AnyLedger, request: PodRequest, pods: Iterable[PodPlacement]) -> None:
+    def take(self, ledger: Ledger, request: PodRequest, pods: Iterable[PodPlacement]) -> None:
         """Count what a workload that passes takes of the spare capacity."""
         for pod in pods:
             spot = ledger.spot(pod)
@@ -38,7 +38,7 @@ class Shadow:
 
 
 def reserve_start(
-    ledger: AnyLedger,
+    ledger: Ledger,
     request: PodRequest,
     pods: int,
     ends: Iterable[End],
@@ -89,7 +89,7 @@ def _held_in(domain: int, tally: HeldPods, held: dict[int, int]) -> dict[int, in
 
 
 def _free(
-    ledger: AnyLedger, free: list[NodeFree], leaving: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]]
+    ledger: Ledger, free: list[NodeFree], leaving: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]]
 ) -> set[int]:
     """Give back in ``free`` what these workloads hold, and return their nodes. Its entries are replaced, not
     changed: they are the ledger's."""
@@ -105,7 +105,7 @@ def _free(
 
 
 def _extra_then(
-    ledger: AnyLedger,
+    ledger: Ledger,
     request: PodRequest,
     pods: int,
     *,
@@ -142,7 +142,7 @@ def _take_busy_first(node_free: NodeFree, now: NodeFree, costs: Sequence[int], r
 
 
 def _extra_where_least_is_missing(
-    ledger: AnyLedger, request: PodRequest, pods: int, tally: HeldPods, free: Sequence[NodeFree]
+    ledger: Ledger, request: PodRequest, pods: int, tally: HeldPods, free: Sequence[NodeFree]
 ) -> dict[int, NodeFree]:
     """The nodes that lack least for the workload, with what they have free beyond what it needs of them."""
     best: tuple[int, tuple[str, ...], dict[int, int]] | None = None
@@ -180,7 +180,7 @@ class _Lacks(dict[tuple[tuple[int, ...], Sequence[int], int, int], int]):
 
 
 def _least_missing(
-    ledger: AnyLedger,
+    ledger: Ledger,
     pods: int,
     domain: Domain,
     free: Sequence[NodeFree],

@@ -19,8 +19,7 @@ from scheduling.engine.preemption.request import PreemptionContext, PreemptionRe
 from scheduling.engine.preemption.search import Victims
 from scheduling.engine.preemption.victims import PlacedWorkload, Unit, protected
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
-from scheduling.engine.queue.candidate_queue import CandidateQueue, PlainQueue
-from scheduling.engine.queue.order import C, Level, Line
+from scheduling.engine.queue.order import C, CandidateQueue, Level, Line
 from scheduling.engine.quota.tree import ROOT
 
 
@@ -78,7 +77,7 @@ class PoolCycle:
 
     def queue_of(self, levels: Mapping[Level, Line[C]]) -> CandidateQueue[C]:
         """Candidates in the order of the queue."""
-        return PlainQueue(self.tree, self.ratio, levels)
+        return CandidateQueue(self.tree, self.ratio, levels)
 
     @property
     def head(self) -> BlockedHead | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from scheduling.engine.model.repair import Oddities, is_sound, sound_teams
 from scheduling.engine.model.snapshot import NodeInfo, OpenStatus, Topology, WorkloadInfo
 from scheduling.engine.model.state import State
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.quota.tree import Tree
 
@@ -61,8 +61,8 @@ def read(state: State, now: int) -> StateRows:
 
 def note_lost(
     workload: WorkloadInfo,
-    home: AnyLedger,
-    ledgers: Mapping[str, AnyLedger],
+    home: Ledger,
+    ledgers: Mapping[str, Ledger],
     nodes: Mapping[str, NodeInfo],
     oddities: Oddities,
 ) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import free_when_empty, pods_in
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 
@@ -18,7 +18,7 @@ class HeldPods:
     domain."""
 
     def __init__(
-        self, ledger: AnyLedger, request: PodRequest, domains: Sequence[Domain], where: Where | None = None
+        self, ledger: Ledger, request: PodRequest, domains: Sequence[Domain], where: Where | None = None
     ) -> None:
         self.domains = tuple(domains)
         self.where: Where = (

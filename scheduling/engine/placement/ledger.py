@@ -6,8 +6,7 @@ everything that is stopping is gone. What a cycle preempts is still held, unless
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
 
 from scheduling.engine.model.snapshot import (
     DeviceShare,
@@ -24,11 +23,10 @@ from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
 
 STOPPING = OpenStatus.STOPPING
-I_co = TypeVar("I_co", bound=NodeIndex, covariant=True)
 Views = tuple[NodeIndex, ...]
 
 
-class Ledger(Generic[I_co]):
+class Ledger:
     """The devices, CPU and memory of one pool's nodes.
 
     As long as nothing is stopping, ``now`` and ``later`` are one and the same. ``positions`` says for each node at
@@ -42,7 +40,6 @@ class Ledger(Generic[I_co]):
         self,
         nodes: Nodes,
         workloads: Iterable[WorkloadInfo],
-        index: Callable[[Nodes, list[NodeFree]], I_co],
     ) -> None:
         self.nodes = nodes
         self.freed: list[int] = []
@@ -51,7 +48,7 @@ class Ledger(Generic[I_co]):
         self.held: list[int] = []
         self.lost: list[WorkloadInfo] = []
         self.guests: dict[str, WorkloadInfo] = {}
-        self.hosts: dict[str, list[Ledger[I_co]]] = {}
+        self.hosts: dict[str, list[Ledger]] = {}
         ranks, positions = nodes.rank, self.positions
         stopping = []
         for workload in workloads:
@@ -81,12 +78,15 @@ class Ledger(Generic[I_co]):
             self.held.append(held)
             if not there:
                 self.lost.append(workload)
-        self.now = self.later = index(nodes, free)
+        self.now = self.later = self._index(free)
         self._stopping = 0
         for workload in stopping:
             self._hold_for_now(workload, -1)
             if self.missing(workload):
                 self.lost.append(workload)
+
+    def _index(self, free: list[NodeFree]) -> NodeIndex:
+        return NodeIndex(self.nodes, free)
 
     def missing(self, workload: WorkloadInfo) -> frozenset[str]:
         """The nodes of its pods that are not there, or have not all of its devices."""
@@ -106,7 +106,7 @@ class Ledger(Generic[I_co]):
         """From now on keep apart what is free now and what is free later."""
         self.now = self.later.copy()
 
-    def host(self, workload: WorkloadInfo, home: Ledger[I_co]) -> None:
+    def host(self, workload: WorkloadInfo, home: Ledger) -> None:
         """Take in a workload of another pool, whose ledger is its ``home``."""
         self.add(workload)
         self.guests[workload.id] = workload
@@ -316,10 +316,6 @@ class Ledger(Generic[I_co]):
         free = zip(self.nodes.rows, self.now.free, strict=True)
         counting = [node_free.gpu for node, node_free in free if node.ready and not node.cordoned]
         return sum([left for gpu in counting for left in gpu if left > 0])
-
-
-AnyLedger = Ledger[NodeIndex]
-"""A ledger on whatever index."""
 
 
 def _positions(nodes: Iterable[NodeInfo]) -> list[dict[int, int]]:

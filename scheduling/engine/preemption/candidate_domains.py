@@ -10,7 +10,7 @@ from scheduling.engine.placement.held_pods import HeldPods
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
 from scheduling.engine.preemption.search import Search, Victims
-from scheduling.engine.preemption.victim_index import PlainVictims, VictimIndex
+from scheduling.engine.preemption.victim_index import VictimIndex
 from scheduling.engine.preemption.victims import PlacedWorkload, Tier
 
 Bound = tuple[Tier, int]
@@ -66,9 +66,9 @@ def spared_elsewhere(
     return Search(context, request, widest, few).run(victims.units) or victims
 
 
-def among(context: PreemptionContext, placed_workloads: Iterable[PlacedWorkload]) -> PlainVictims:
+def among(context: PreemptionContext, placed_workloads: Iterable[PlacedWorkload]) -> VictimIndex:
     """What can be taken of a few workloads."""
-    return PlainVictims(context.ledger, context.preemption_policy.accounts.tree, placed_workloads)
+    return VictimIndex(context.ledger, context.preemption_policy.accounts.tree, placed_workloads)
 
 
 def candidate_domains(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.placement.held_pods import HeldPods
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.victims import Unit
@@ -17,7 +17,7 @@ class VictimCapacity:
     """
 
     def __init__(
-        self, ledger: AnyLedger, request: PodRequest, pods: int, tally: HeldPods, closed: frozenset[int]
+        self, ledger: Ledger, request: PodRequest, pods: int, tally: HeldPods, closed: frozenset[int]
     ) -> None:
         self._later = ledger.later.free
         self._request = request

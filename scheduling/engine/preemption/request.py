@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 from scheduling.engine.preemption.victims import PlacedWorkload
@@ -16,7 +16,7 @@ from scheduling.engine.quota.charging import NOTHING_LEAVES, Ceiling, Charges
 class PreemptionContext:
     """What the searches of one pool look at. Nothing of it changes while one searches."""
 
-    ledger: AnyLedger
+    ledger: Ledger
     charges: Charges
     preemption_policy: PreemptionPolicy
 

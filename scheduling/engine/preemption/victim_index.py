@@ -1,38 +1,17 @@
-"""Eligible victims by their place in the order of victims: a port, and its plain answers (section 7)."""
+"""Eligible victims by their place in the order of victims (section 7)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Protocol
 
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.preemption.victims import PlacedWorkload, Tier, Unit, UnitKey
 from scheduling.engine.quota.tree import Tree
 
 
-class TierIndex(Protocol):
-    """What can be taken of one tier."""
-
-    def units(self, leaf: int) -> Sequence[Unit]:
-        """All of a leaf, by their keys."""
-
-    def children(self, branch: int) -> Sequence[int]:
-        """The children of a branch, but for those below which there is none."""
-
-
-class VictimIndex(Protocol):
-    """What can be taken of some workloads, by tier. An implementation must leave nothing out."""
-
-    def tiers(self) -> Sequence[Tier]:
-        """The tiers of which there is any, in order."""
-
-    def of_tier(self, tier: Tier) -> TierIndex:
-        """What there is of a tier."""
-
-
-class PlainTier:
+class TierIndex:
     """What can be taken of one tier, by leaf."""
 
     def __init__(self, tree: Tree) -> None:
@@ -59,16 +38,16 @@ class PlainTier:
         return [child for child in self._tree.children[branch] if child in self._branches]
 
 
-class PlainVictims:
-    """What can be taken of these workloads, sorted at once."""
+class VictimIndex:
+    """What can be taken of these workloads, by tier."""
 
-    def __init__(self, ledger: AnyLedger, tree: Tree, placed_workloads: Iterable[PlacedWorkload]) -> None:
-        self._tiers: dict[Tier, PlainTier] = {}
+    def __init__(self, ledger: Ledger, tree: Tree, placed_workloads: Iterable[PlacedWorkload]) -> None:
+        self._tiers: dict[Tier, TierIndex] = {}
         for placed in placed_workloads:
             for unit in placed.units(ledger):
                 tier = self._tiers.get(unit.tier)
                 if tier is None:
-                    tier = self._tiers[unit.tier] = PlainTier(tree)
+                    tier = self._tiers[unit.tier] = TierIndex(tree)
                 tier.add(placed.leaf, unit)
         for tier in self._tiers.values():
             tier.sort()
@@ -77,7 +56,7 @@ class PlainVictims:
         """The tiers of which there is any, in order."""
         return sorted(self._tiers)
 
-    def of_tier(self, tier: Tier) -> PlainTier:
+    def of_tier(self, tier: Tier) -> TierIndex:
         """What there is of a tier."""
         return self._tiers[tier]
 

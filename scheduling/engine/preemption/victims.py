@@ -13,7 +13,7 @@ from scheduling.engine.model.snapshot import (
     Policy,
     WorkloadInfo,
 )
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.node_index import Spot
 from scheduling.engine.preemption.policy import WorkloadClaim
 
@@ -127,13 +127,13 @@ class PlacedWorkload:
         self.milli = milli_of(self.pods)
         self._units = self._claim = self._spots = None
 
-    def spots(self, ledger: AnyLedger) -> Mapping[int, Spot]:
+    def spots(self, ledger: Ledger) -> Mapping[int, Spot]:
         """Where the pods are, by index, as far as their nodes are there."""
         if self._spots is None:
             self._spots = {pod.pod_index: spot for pod in self.pods if (spot := ledger.spot(pod)) is not None}
         return self._spots
 
-    def waits_for_victims(self, ledger: AnyLedger) -> bool:
+    def waits_for_victims(self, ledger: Ledger) -> bool:
         """Whether its pods are kept back, because a stopping workload still holds what it was promised."""
         return self.workload.status in WITHOUT_PODS and ledger.waits(self.workload, self.pods)
 
@@ -158,7 +158,7 @@ class PlacedWorkload:
             return {(False, cost, priority), (True, cost, priority)}
         return {(True, cost, priority)}
 
-    def units(self, ledger: AnyLedger) -> tuple[Unit, ...]:
+    def units(self, ledger: Ledger) -> tuple[Unit, ...]:
         """Everything that can be taken of it: the pods above its minimum one by one, and the whole."""
         if self._units is None:
             pods = sorted(self.pods, key=lambda pod: pod.pod_index)
@@ -213,7 +213,7 @@ class Unit:
     __slots__ = ("_ledger", "_spots", "key", "lost_gpu_ms", "milli", "placed", "pods", "tier", "whole")
 
     def __init__(
-        self, ledger: AnyLedger, placed: PlacedWorkload, pods: tuple[PodPlacement, ...], *, whole: bool
+        self, ledger: Ledger, placed: PlacedWorkload, pods: tuple[PodPlacement, ...], *, whole: bool
     ) -> None:
         workload = placed.workload
         self._ledger = ledger

@@ -8,6 +8,7 @@ from enum import IntEnum, auto
 from scheduling.engine.model.snapshot import RESERVED_PRIORITY, WorkloadInfo
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.quota.charging import Ceiling
+from scheduling.engine.quota.demand import ReservedWant
 
 OwnKey = tuple[int, int, str]
 """Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""
@@ -80,6 +81,11 @@ class Candidate:
         self.priority = priority = workload.priority
         self.reserved = priority >= RESERVED_PRIORITY
         self.key: OwnKey = (-priority, workload.submitted_at, id_)
+
+    def reserved_want(self) -> ReservedWant:
+        """What it counts in the demand if it is reserved."""
+        takes = self.pool_request
+        return ReservedWant(self.key, self.leaf, takes.pod_milli, takes.next_milli, takes.wanted_pods)
 
 
 class Cause(IntEnum):

@@ -8,7 +8,7 @@ from typing import Protocol
 from scheduling.engine.backfill.passing import BlockedHead
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import PoolInfo
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.nodes import Nodes, PoolNodes
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Blocked
@@ -39,7 +39,7 @@ class PoolOutcome(Protocol):
     entitled: list[int]
 
     @property
-    def ledger(self) -> AnyLedger:
+    def ledger(self) -> Ledger:
         """What is free, held and promised."""
 
     @property
