@@ -9,10 +9,10 @@ from scheduling.acceleration.kept_cycle import KeptCycle
 from scheduling.acceleration.kept_state import KeptState
 from scheduling.engine.decide.decide import run_queues, turn
 from scheduling.engine.decide.plan_rows import plan_of
-from scheduling.engine.decide.scaling import scale_up
 from scheduling.engine.model.plan import Plan
 from scheduling.engine.model.snapshot import Snapshot
 from scheduling.engine.model.state import State
+from scheduling.engine.pool.scaling import scale_up
 from scheduling.engine.reasons.report import Grown, PlanReport
 
 Cycles = dict[str, KeptCycle]

@@ -8,8 +8,8 @@ from operator import attrgetter
 
 from scheduling.acceleration.kept_backfill import KeptBackfill
 from scheduling.acceleration.kept_ledger import KeptLedger
-from scheduling.engine.decide.blocked_queue import BlockedQueue
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.pool.blocked_queue import BlockedQueue
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queue.order import Level
 

@@ -22,10 +22,10 @@ from scheduling.acceleration.search_context import SearchContext
 from scheduling.acceleration.skipped_leaves import Figures, SkippedLeaves
 from scheduling.acceleration.victim_groups import VictimGroup
 from scheduling.engine.backfill.start_reservation import End, Shadow
-from scheduling.engine.decide.pool_cycle import PoolCycle
 from scheduling.engine.model.plan import Allocation, Rule
 from scheduling.engine.model.snapshot import PodPlacement
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.policy import claim_of
 from scheduling.engine.preemption.request import PreemptionRequest
 from scheduling.engine.preemption.search import Victims

@@ -22,11 +22,11 @@ from scheduling.acceleration.kept_demand import KeptDemand, divide_again
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.search_context import SearchContext
 from scheduling.acceleration.waiting_index import Rows, WaitingIndex
-from scheduling.engine.decide.pool_state import PoolState, shares_a_device
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import OpenStatus, WorkloadInfo
 from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
+from scheduling.engine.pool.pool_state import PoolState, shares_a_device
 from scheduling.engine.preemption.victims import PlacedWorkload, protected, protects
 from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.quota.charging import ReservedHolding

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 
 from scheduling.engine.backfill.start_reservation import Shadow
 from scheduling.engine.decide.plan_rows import plan_of
-from scheduling.engine.decide.pool_cycle import PoolCycle
-from scheduling.engine.decide.pool_state import PlainPoolState
 from scheduling.engine.decide.reading import note_lost, read
-from scheduling.engine.decide.scaling import scale_up
 from scheduling.engine.model.plan import Plan
 from scheduling.engine.model.state import State
 from scheduling.engine.placement.pod_request import PodRequests
+from scheduling.engine.pool.pool_cycle import PoolCycle
+from scheduling.engine.pool.pool_state import PlainPoolState
+from scheduling.engine.pool.scaling import scale_up
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.reasons.eligibility import Candidacies, Eligibility, Entries, PoolView
 from scheduling.engine.reasons.report import Outsider, PlanReport

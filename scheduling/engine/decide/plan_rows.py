@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from scheduling.engine.decide.pool_cycle import PoolCycle
 from scheduling.engine.model.plan import Grow, Late, Plan, Preemption, Shrink, Start, StartReservation
 from scheduling.engine.model.snapshot import Queueing
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.reasons import sentences as reasons
 from scheduling.engine.reasons.allocations import Allocations, Parts

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from scheduling.engine.model.plan import Allocation
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.quota.charging import admission_order
-from scheduling.engine.reasons.outcome import PoolOutcome
 
 Parts = tuple[Allocation, ...]
 
@@ -14,7 +14,7 @@ class Allocations:
     """Whose guarantee each workload counts against: what reserved ones leave of a team's own part its elastic ones use,
     in order of admission, and burst with the rest."""
 
-    def __init__(self, cycle: PoolOutcome) -> None:
+    def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
         self._elastic: dict[tuple[int, bool], dict[str, Parts]] = {}
         self._alike: dict[tuple[str, int, int], Parts] = {}
@@ -38,7 +38,7 @@ class Allocations:
         there before."""
         cycle, team = self._cycle, one.workload.team
         left = cycle.charges.left[cycle.tree.team_branch[team]]
-        elastic = list(cycle.elastic_on(one.leaf))
+        elastic = list(cycle.state.elastic_on(one.leaf))
         if one.fresh:
             left = max(0, left - sum([each.milli for each in elastic]))
             elastic = self._started[one.leaf]

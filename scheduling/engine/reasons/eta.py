@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from scheduling.engine.backfill.start_reservation import Shadow
 from scheduling.engine.model.plan import Eta
 from scheduling.engine.model.snapshot import Queueing
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.reasons.allowance import Allowance
-from scheduling.engine.reasons.outcome import PoolOutcome
 from scheduling.engine.reasons.timeline import PodEnd, Timeline
 
 REACH = 500
@@ -27,7 +27,7 @@ class Forecast:
     no further than it is asked for.
     """
 
-    def __init__(self, cycle: PoolOutcome) -> None:
+    def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
         self._etas: dict[str, Eta] = {}
         self._rest: Iterator[Blocked] = iter(cycle.waiting.values())
@@ -47,7 +47,7 @@ class Forecast:
 class _Future:
     """The pool as it is going to be, while the queue is gone through."""
 
-    def __init__(self, cycle: PoolOutcome) -> None:
+    def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
         self._queueing = cycle.pool.policy.queueing
         self._default = cycle.pool.policy.default_time_limit_ms

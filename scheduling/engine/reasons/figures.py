@@ -9,11 +9,11 @@ from itertools import chain
 from scheduling.engine.model.plan import Finding, FindingCode, PoolFigures, TeamFigures
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus
 from scheduling.engine.model.snapshot import GPU_MILLI, OpenStatus
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.quota.tree import ROOT
-from scheduling.engine.reasons.outcome import PoolOutcome
 
 
-def pool_figures(cycle: PoolOutcome) -> PoolFigures:
+def pool_figures(cycle: PoolCycle) -> PoolFigures:
     """The pool after the plan."""
     capacity = cycle.nodes.capacity_milli
     return PoolFigures(
@@ -26,7 +26,7 @@ def pool_figures(cycle: PoolOutcome) -> PoolFigures:
     )
 
 
-def team_figures(cycle: PoolOutcome) -> Iterable[TeamFigures]:
+def team_figures(cycle: PoolCycle) -> Iterable[TeamFigures]:
     """Every team in this pool, by id, its subtree included."""
     for team, branch in sorted(cycle.tree.team_branch.items()):
         ceiling = cycle.accounts.quotas.ceiling(branch)
@@ -37,12 +37,12 @@ def team_figures(cycle: PoolOutcome) -> Iterable[TeamFigures]:
             ceiling_milli=None if ceiling == UNLIMITED else ceiling,
             in_use_milli=cycle.accounts.usage.used[branch],
             reserved_in_use_milli=cycle.accounts.usage.reserved[branch],
-            demand_milli=cycle.demand[branch],
+            demand_milli=cycle.state.demand.milli[branch],
             entitlement_milli=cycle.entitled[branch],
         )
 
 
-def findings(cycle: PoolOutcome) -> Iterable[Finding]:
+def findings(cycle: PoolCycle) -> Iterable[Finding]:
     """What is legal but worth a warning: guarantees above capacity, use above a ceiling, several GPU types; and
     devices of which too much is held."""
     pool, capacity = cycle.pool, cycle.nodes.capacity_milli
@@ -66,7 +66,7 @@ def findings(cycle: PoolOutcome) -> Iterable[Finding]:
     yield from overcommitted(cycle)
 
 
-def overcommitted(cycle: PoolOutcome) -> Iterator[Finding]:
+def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
     """A finding for each device that is held, or promised, beyond what it has, by node and index."""
     nodes, ledger = cycle.nodes, cycle.ledger
     short = [
@@ -90,10 +90,12 @@ def overcommitted(cycle: PoolOutcome) -> Iterator[Finding]:
                 yield Finding(FindingCode.OVERCOMMITTED, cycle.pool.id, None, text)
 
 
-def _promised(cycle: PoolOutcome) -> Counter[tuple[int, int]]:
+def _promised(cycle: PoolCycle) -> Counter[tuple[int, int]]:
     """What of each device is promised to those whose pods do not exist yet."""
     found: Counter[tuple[int, int]] = Counter()
-    of_pool = ((each.workload, each.pods) for each in chain(cycle.not_running(), cycle.started.values()))
+    of_pool = (
+        (each.workload, each.pods) for each in chain(cycle.state.not_running(), cycle.started.values())
+    )
     guests = ((guest, guest.placements) for guest in cycle.ledger.guests.values())
     for workload, pods in chain(of_pool, guests):
         if workload.status in (OpenStatus.QUEUED, OpenStatus.PENDING):

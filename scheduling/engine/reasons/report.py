@@ -25,6 +25,7 @@ from scheduling.engine.model.snapshot import PodPlacement, PoolInfo, Slicing, Wo
 from scheduling.engine.placement.free import pods_in
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Blocked, Cause
 from scheduling.engine.reasons import sentences as reasons
@@ -32,7 +33,6 @@ from scheduling.engine.reasons.allocations import Allocations, Parts
 from scheduling.engine.reasons.eta import Forecast
 from scheduling.engine.reasons.figures import findings, pool_figures, team_figures
 from scheduling.engine.reasons.misfits import is_of_type
-from scheduling.engine.reasons.outcome import PoolOutcome
 
 by_id = attrgetter("workload")
 Grown = Mapping[str, list[PodPlacement]]
@@ -62,7 +62,7 @@ class PlanReport:
         pools: Sequence[PoolInfo],
         outsiders: Iterable[Outsider],
         oddities: Oddities,
-        cycles: Mapping[str, PoolOutcome],
+        cycles: Mapping[str, PoolCycle],
         *,
         grown: Mapping[str, Grown],
         now: int,
@@ -85,7 +85,7 @@ class PlanReport:
 
 
 def _all_waits(
-    pools: Sequence[PoolInfo], outsiders: Iterable[Outsider], cycles: Mapping[str, PoolOutcome], now: int
+    pools: Sequence[PoolInfo], outsiders: Iterable[Outsider], cycles: Mapping[str, PoolCycle], now: int
 ) -> tuple[Wait, ...]:
     """The workloads that wait: by pool, first those in its queue."""
     order = {pool.id: at for at, pool in enumerate(pools)}
@@ -99,22 +99,22 @@ def _all_waits(
     return tuple(merge(waits, out, key=lambda wait: (place(wait), wait.position is None)))
 
 
-def _keeps(cycle: PoolOutcome, grown: Grown) -> Iterable[Keep]:
+def _keeps(cycle: PoolCycle, grown: Grown) -> Iterable[Keep]:
     """The workloads that stay as they are, and those that are stopping."""
     allocations = Allocations(cycle)
     for placed in cycle.placed_workloads.values():
         if not (placed.fresh or placed.shrunk or placed.workload.id in grown):
             yield _keep(cycle, placed, allocations.of(placed))
-    yield from (Keep(id_, cycle.pool.id, (), None) for id_ in cycle.stopping)
+    yield from (Keep(id_, cycle.pool.id, (), None) for id_ in cycle.state.stopping)
 
 
-def _keep(cycle: PoolOutcome, placed: PlacedWorkload, allocation: Parts) -> Keep:
+def _keep(cycle: PoolCycle, placed: PlacedWorkload, allocation: Parts) -> Keep:
     waits = placed.waits_for_victims(cycle.ledger)
     reason = reasons.waiting_for_victims(placed.milli) if waits else None
     return Keep(placed.workload.id, cycle.pool.id, allocation, reason)
 
 
-def _waits(cycle: PoolOutcome) -> Iterable[Wait]:
+def _waits(cycle: PoolCycle) -> Iterable[Wait]:
     """The blocked workloads, in the order of their turns."""
     forecast, free = Forecast(cycle), _Free(cycle)
     known: dict[tuple[Hashable, ...], Reason] = {}
@@ -129,7 +129,7 @@ def _waits(cycle: PoolOutcome) -> Iterable[Wait]:
 class _Free:
     """What is free in a pool after the plan, for a request."""
 
-    def __init__(self, cycle: PoolOutcome) -> None:
+    def __init__(self, cycle: PoolCycle) -> None:
         self._nodes = cycle.nodes
         self._pool_nodes = cycle.pool_nodes
         self._by_kind = cycle.ledger.free_by_kind()
@@ -225,7 +225,7 @@ def _alike(blocked: Blocked, free: _Free) -> tuple[Hashable, ...]:
     )
 
 
-def _reason(cycle: PoolOutcome, blocked: Blocked, free: _Free) -> Reason:
+def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
     """The cause in words, with what is free for it, or left of guarantees and ceilings, after the plan."""
     candidate = blocked.candidate
     asked = candidate.next_milli

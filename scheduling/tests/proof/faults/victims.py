@@ -118,7 +118,7 @@ VICTIMS = (
         "a reserved one finds no victims",
         BrokenRule.GUARANTEE_NOT_HONOURED,
         RESERVE,
-        wrong("decide.pool_cycle.PoolCycle.find_victims", lambda *_: None),
+        wrong("pool.pool_cycle.PoolCycle.find_victims", lambda *_: None),
     ),
     Fault(
         "lost work is not counted",
@@ -136,6 +136,6 @@ VICTIMS = (
         "nobody is protected",
         BrokenRule.PROTECTED_VICTIM,
         world(*IMPORTANT, pools=(pool(min_runtime_ms=60 * MINUTE),)),
-        wrong("decide.pool_cycle.protected", lambda *_: False, also="acceleration.kept_pool.protected"),
+        wrong("pool.pool_cycle.protected", lambda *_: False, also="acceleration.kept_pool.protected"),
     ),
 )

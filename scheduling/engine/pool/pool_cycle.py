@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from scheduling.engine.backfill.passing import Backfill, BlockedHead
 from scheduling.engine.backfill.start_reservation import End, Shadow, reserve_start
-from scheduling.engine.decide.blocked_queue import BlockedQueue
-from scheduling.engine.decide.pool_state import PoolState
 from scheduling.engine.model.plan import Allocation, Rule
 from scheduling.engine.model.snapshot import ElasticPreemption, PodPlacement, Queueing, WorkloadInfo
 from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.pool.blocked_queue import BlockedQueue
+from scheduling.engine.pool.pool_state import PoolState
 from scheduling.engine.preemption.candidate_domains import among, candidate_domains, find_victims
 from scheduling.engine.preemption.policy import claim_of
 from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
@@ -85,27 +85,9 @@ class PoolCycle:
         return self.backfill.head
 
     @property
-    def demand(self) -> Sequence[int]:
-        """The demand of each branch."""
-        return self.state.demand.milli
-
-    @property
     def is_shut(self) -> bool:
         """Whether nothing may pass the head at all."""
         return self.backfill.shut
-
-    @property
-    def stopping(self) -> Iterable[str]:
-        """The workloads that are over but still hold devices."""
-        return self.state.stopping
-
-    def elastic_on(self, leaf: int) -> Iterable[PlacedWorkload]:
-        """The elastic workloads of a leaf that were placed before this cycle, and still are."""
-        return self.state.elastic_on(leaf)
-
-    def not_running(self) -> Iterable[PlacedWorkload]:
-        """The workloads placed before this cycle, and still placed, whose pods do not run yet."""
-        return self.state.not_running()
 
     # --- Hints ------------------------------------------------------------------------------------------------
 
