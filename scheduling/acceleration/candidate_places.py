@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.search_context import SearchContext
 from scheduling.engine.placement.domains import Domain
+from scheduling.engine.placement.held_pods import HeldPods
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.preemption.candidate_domains import FREE, Bound, CandidateDomain
 from scheduling.engine.preemption.capacity import VictimCapacity
@@ -133,7 +134,7 @@ def _bound(
 ) -> Bound | None:
     """The tier up to which the candidates of a place must go at least, ``None`` if even all of them are not
     enough."""
-    tally = IndexedPods(context.ledger, preemptor.request, [place])
+    tally = HeldPods(context.ledger, preemptor.request, [place])
     capacity = VictimCapacity(context.ledger, preemptor.request, preemptor.pods, tally, preemptor.closed)
     tier = FREE[0]
     gone: dict[str, set[int]] = {}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scheduling.acceleration.leaf_candidates import Kind, kind_of
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.queue.candidate import Candidate, Cause, Kind, PoolRequest
+from scheduling.engine.queue.candidate import Candidate, Cause, PoolRequest
 from scheduling.engine.queue.order import Level
 
 Sort = tuple[int, int, PodRequest, int, bool]
@@ -50,11 +51,11 @@ class InfeasibleTurns:
         It keeps all of his kind from one, but for pods that take no device: whether they are in anybody's way differs.
         """
         if not candidate.request.bare:
-            self._causes[candidate.kind] = cause
+            self._causes[kind_of(candidate.pool_request)] = cause
 
     def keeps_from_place(self, candidate: Candidate) -> Cause | None:
         """What keeps the candidate from a place, if that is known."""
-        return self._causes.get(candidate.kind)
+        return self._causes.get(kind_of(candidate.pool_request))
 
     # --- Victims ---------------------------------------------------------------------------------------------
 

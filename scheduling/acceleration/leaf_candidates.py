@@ -9,12 +9,20 @@ from operator import attrgetter
 from typing import TypeVar
 
 from scheduling.engine.model.snapshot import WorkloadInfo
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 
 K = TypeVar("K")
 by_key = attrgetter("key")
+Kind = tuple[PodRequest, int, int | None]
+"""What candidates have in common that the same thing keeps from a place: the request, the pods, the time limit."""
 Takes = tuple[int, PoolRequest]
 """A priority, and what those who have it take."""
+
+
+def kind_of(takes: PoolRequest) -> Kind:
+    """The kind of the candidates that request this."""
+    return (takes.request, takes.pods, takes.time_limit_ms)
 
 
 class LeafCandidates:

@@ -40,7 +40,7 @@ class SearchContext(PreemptionContext):
             levels = self.ledger.nodes.domains(request)
             if not levels:
                 return None
-            found = self.tallies[request] = IndexedPods.of_level(self.ledger, request, levels[-1])
+            found = self.tallies[request] = IndexedPods(self.ledger, request, levels[-1])
         return found.refresh()
 
     def might_take(

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.acceleration.leaf_candidates import LeafCandidates
+from scheduling.acceleration.leaf_candidates import Kind, LeafCandidates, kind_of
 from scheduling.engine.model.snapshot import Policy, WorkloadInfo
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.queue.candidate import Candidate, Kind
+from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.queue.order import Level, level_at, level_of
 
 Rows = Mapping[tuple[int, int], LeafCandidates]
@@ -139,7 +139,7 @@ class LevelIndex:
         """Count one more (or, negative, less)."""
         self.several += by if candidate.several else 0
         if not limited:
-            kind = candidate.kind
+            kind = kind_of(candidate.pool_request)
             self.kinds[kind] += by
             if self.kinds[kind] in (0, by):
                 self._fewest.clear()
@@ -178,7 +178,7 @@ class WaitingIndex(Mapping[Level, Mapping[int, Sequence[Candidate]]]):
         for line in self.levels.values():
             free = [row for leaf, row in line.rows.items() if not self._limited(leaf)]
             for pool_request, count in [each for row in free for each in row.takes.items()]:
-                line.kinds[pool_request.kind] += count
+                line.kinds[kind_of(pool_request)] += count
 
     def _at(self, level: Level) -> LevelIndex:
         """The line of a level, a new one if there is none."""

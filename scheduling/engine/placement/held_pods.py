@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cached_property
 
 from scheduling.engine.placement.domains import Domain
@@ -17,24 +17,17 @@ class HeldPods:
     """How many pods of a request the nodes of some domains hold when all that is stopping is gone, by node and by
     domain."""
 
-    def __init__(
-        self, ledger: Ledger, request: PodRequest, domains: Sequence[Domain], where: Where | None = None
-    ) -> None:
-        self.domains = tuple(domains)
-        self.where: Where = (
-            {
-                rank: (number, costs)
-                for number, domain in enumerate(domains)
-                for rank, costs in ledger.nodes.ranks(domain)
-            }
-            if where is None
-            else where
-        )
-        self.pods: Counter[int] = Counter()
-        self.totals = [0] * len(domains)
+    def __init__(self, ledger: Ledger, request: PodRequest, domains: Iterable[Domain]) -> None:
         self._ledger = ledger
         self._request = request
+        self.domains = tuple(domains)
+        self.where = self._where()
+        self.pods: Counter[int] = Counter()
+        self.totals = [0] * len(self.domains)
         self._count_all()
+
+    def _where(self) -> Where:
+        return self._ledger.nodes.where(self.domains)
 
     def _count_all(self) -> None:
         """Count on each node."""

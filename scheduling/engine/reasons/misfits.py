@@ -74,9 +74,7 @@ def of_nodes(pool_nodes: PoolNodes, request: PodRequest, min_pods: int) -> Obsta
     if _of_these(pool_nodes.connected, request, min_pods) is None:
         milli = min_pods * pool_nodes.connected.pod_milli(request)
         return Obstacle(reasons.cluster_offline(nodes.pool, milli or None), milli)
-    missed = [
-        node for node in everything.unshared.takers(request, min_pods) if not nodes.service.counts(node)
-    ]
+    missed = [node for node in everything.takers(request, min_pods) if not nodes.service.counts(node)]
     reason = reasons.out_of_service(found, missed, none_left=not nodes.classes)
     examples = _in_smaller_pods(nodes, request, min_pods, found)
     return Obstacle(reason, min_pods * everything.pod_milli(request), examples)
@@ -372,7 +370,7 @@ def _too_many_pods(nodes: Nodes, request: PodRequest, min_pods: int) -> Reason |
     level, levels = request.topology.required, (*pool.topology, NODE_LEVEL)
     if min_pods > most:
         both = len({sliced for _, sliced in held}) > 1
-        inside = None if level not in levels else (level, nodes.unshared.most_together(request))
+        inside = None if level not in levels else (level, nodes.most_together(request, closed_too=True))
         return reasons.larger_than_pool(
             pool, min_pods, most, what=what, pod=pod, clusters=len(clusters), either=both, inside=inside
         )
@@ -382,7 +380,7 @@ def _too_many_pods(nodes: Nodes, request: PodRequest, min_pods: int) -> Reason |
         return reasons.no_such_level(pool, level, min_pods * pod, levels)
     if min_pods <= nodes.most_together(request):
         return None
-    most = nodes.unshared.most_together(request)
+    most = nodes.most_together(request, closed_too=True)
     if min_pods <= most:
         return None
     return reasons.topology_impossible(pool, level, min_pods, most, what=what, pod=pod)

@@ -135,7 +135,7 @@ def test_who_is_known_to_find_nobody_finds_nobody_at_another_look(monkeypatch: p
         claim = WorkloadClaim("w", leaf, priority, priority >= RESERVED_PRIORITY, milli)
         if fresh.any_at_once(claim):
             ledger = searches._ledger
-            tally = IndexedPods.of_level(ledger, request, ledger.nodes.domains(request)[-1])
+            tally = IndexedPods(ledger, request, ledger.nodes.domains(request)[-1])
             assert not fresh.might_take(claim, request, pods, lambda _: tally, closed)
             known["no place"] += 1
         else:
