@@ -112,7 +112,7 @@ class KeptBackfill(Backfill):
         if pods > 1 or request not in self._found_there:
             return False
         rank = self._found_there[request]
-        return self._ledger.nodes.holds(request, rank, self._ledger.later.free[rank])
+        return self._ledger.later.arrays.holds(request, rank, self._ledger.later.free[rank])
 
     def _fails(self, request: PodRequest, pods: int, *, outside_head: bool) -> bool:
         """Whether so many pods of the request find no place as things stand."""
@@ -138,7 +138,7 @@ class KeptBackfill(Backfill):
         if failed[1] == len(freed):
             return True
         for rank in freed[failed[1] :] if might_hold(later, request) else ():
-            if self._ledger.nodes.holds(request, rank, later.free[rank]):
+            if later.arrays.holds(request, rank, later.free[rank]):
                 del self._no_place[request, outside_head]
                 return False
         self._no_place[request, outside_head] = (failed[0], len(freed))

@@ -103,7 +103,7 @@ def _best_spot(index: IndexedFree, domain: Domain, request: PodRequest, kept: Ex
     if keys[at] == NOWHERE:
         return None
     rank = int(ranks[at])
-    costs = index.nodes.costs_on(request, rank)
+    costs = index.arrays.costs_on(request, rank)
     picks = None if costs is None else pick_devices(index.free[rank], costs, request)
     return None if picks is None else (rank, picks)
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from scheduling.engine.model.snapshot import (
     DeviceShare,
-    NodeInfo,
     NodeOrder,
     OpenStatus,
     PodPlacement,
@@ -30,58 +29,21 @@ class Ledger:
     """The devices, CPU and memory of one pool's nodes.
 
     As long as nothing is stopping, ``now`` and ``later`` are one and the same. ``positions`` says for each node at
-    which position the device with an index stands. ``held`` is what each of the first ``workloads`` holds, in their
-    order; what is stopping counts for no team. ``lost`` are those of them with pods on devices that are not there.
-    ``guests`` are workloads of other pools with pods on nodes of this one, ``hosts`` the ledgers of other pools on
-    whose nodes pods of this one are, both by id. ``freed`` are the nodes where something was given back, in order.
+    which position the device with an index stands. ``lost`` are those of the first ``workloads`` with pods on devices
+    that are not there. ``guests`` are workloads of other pools with pods on nodes of this one, ``hosts`` the ledgers of
+    other pools on whose nodes pods of this one are, both by id.
     """
 
-    def __init__(
-        self,
-        nodes: Nodes,
-        workloads: Iterable[WorkloadInfo],
-    ) -> None:
+    def __init__(self, nodes: Nodes, workloads: Iterable[WorkloadInfo]) -> None:
         self.nodes = nodes
-        self.freed: list[int] = []
-        free = [free_when_empty(node) for node in nodes.rows]
-        self.positions = _positions(nodes.rows)
-        self.held: list[int] = []
+        self.positions = [{device.index: at for at, device in enumerate(node.devices)} for node in nodes.rows]
         self.lost: list[WorkloadInfo] = []
         self.guests: dict[str, WorkloadInfo] = {}
         self.hosts: dict[str, list[Ledger]] = {}
-        ranks, positions = nodes.rank, self.positions
-        stopping = []
-        for workload in workloads:
-            there, held = True, 0
-            if workload.status is STOPPING:
-                stopping.append(workload)
-                self.held.append(held)
-                continue
-            cpu, memory = workload.cpu_milli, workload.memory_mib
-            for pod in workload.placements:
-                rank = ranks.get(pod.node)
-                if rank is None:
-                    there = False
-                    held += pod.milli
-                    continue
-                node_free, at = free[rank], positions[rank]
-                node_free.cpu -= cpu
-                node_free.memory -= memory
-                gpu = node_free.gpu
-                for share in pod.devices:
-                    milli = share.milli
-                    held += milli
-                    if share.index in at:
-                        gpu[at[share.index]] -= milli
-                    else:
-                        there = False
-            self.held.append(held)
-            if not there:
-                self.lost.append(workload)
-        self.now = self.later = self._index(free)
+        self.now = self.later = self._index([free_when_empty(node) for node in nodes.rows])
         self._stopping = 0
-        for workload in stopping:
-            self._hold_for_now(workload, -1)
+        for workload in workloads:
+            self.add(workload)
             if self.missing(workload):
                 self.lost.append(workload)
 
@@ -125,7 +87,6 @@ class Ledger:
             self._hold_for_now(workload, 1)
         else:
             self._change(workload, workload.placements, 1)
-            self.note_freed(workload.placements)
 
     def _hold_for_now(self, workload: WorkloadInfo, sign: int) -> None:
         """Have a stopping workload hold its devices (-1), or hold them no more (1)."""
@@ -174,11 +135,6 @@ class Ledger:
         if exists and not self.emptying:
             self._part()
         self._change(workload, pods, 1, now=not exists)
-        self.note_freed(pods)
-
-    def note_freed(self, pods: Iterable[PodPlacement]) -> None:
-        """Note that something was given back on these nodes."""
-        self.freed.extend(rank for pod in pods if (rank := self.nodes.rank.get(pod.node)) is not None)
 
     # --- Placing --------------------------------------------------------------------------------------------
 
@@ -316,17 +272,3 @@ class Ledger:
         free = zip(self.nodes.rows, self.now.free, strict=True)
         counting = [node_free.gpu for node, node_free in free if node.ready and not node.cordoned]
         return sum([left for gpu in counting for left in gpu if left > 0])
-
-
-def _positions(nodes: Iterable[NodeInfo]) -> list[dict[int, int]]:
-    """For each node by index where its devices stand: one object for all nodes with the same indexes, as few as can
-    be to be looked at for all that is placed."""
-    known: dict[tuple[int, ...], dict[int, int]] = {}
-    found = []
-    for node in nodes:
-        indexes = tuple([device.index for device in node.devices])
-        positions = known.get(indexes)
-        if positions is None:
-            positions = known[indexes] = {index: at for at, index in enumerate(indexes)}
-        found.append(positions)
-    return found

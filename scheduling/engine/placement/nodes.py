@@ -89,11 +89,6 @@ class Nodes:
         """The levels in which the pods may be together, in order of preference; ``closed_too`` as in :meth:`usable`."""
         return self._domains.of(request, closed_too=closed_too)
 
-    def costs_on(self, request: PodRequest, rank: int) -> tuple[int, ...] | None:
-        """The cost of a pod on a node's devices; ``None`` where it may not run."""
-        number = self.class_of[rank]
-        return next((each.costs for each in self.usable(request) if each.number == number), None)
-
     def where(self, level: Level) -> Where:
         """For each node of a level the number of its domain, and the cost of a pod on its devices."""
         return {
@@ -120,8 +115,10 @@ class Nodes:
 
     def holds(self, request: PodRequest, rank: int, free: NodeFree) -> bool:
         """Whether a node with so much free could take a pod."""
-        costs = self.costs_on(request, rank)
-        return costs is not None and pods_in(free, costs, request) > 0
+        number = self.class_of[rank]
+        return any(
+            each.number == number and pods_in(free, each.costs, request) for each in self.usable(request)
+        )
 
     def pod_milli(self, request: PodRequest) -> int:
         """Milli-GPUs that one pod takes at most on the devices open to it, or, where none is, on those closed to it.
