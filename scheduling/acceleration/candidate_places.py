@@ -11,7 +11,7 @@ from scheduling.engine.placement.held_pods import HeldPods
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.preemption.candidate_domains import FREE, Bound, CandidateDomain
 from scheduling.engine.preemption.capacity import VictimCapacity
-from scheduling.engine.preemption.request import PreemptionRequest
+from scheduling.engine.preemption.search import PreemptionRequest
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.quota.tree import ROOT
 

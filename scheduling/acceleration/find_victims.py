@@ -19,8 +19,7 @@ from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.candidate_domains import find_victims as victims_in_places
 from scheduling.engine.preemption.candidate_domains import spared_elsewhere
 from scheduling.engine.preemption.capacity import VictimCapacity
-from scheduling.engine.preemption.request import PreemptionRequest
-from scheduling.engine.preemption.search import Victims
+from scheduling.engine.preemption.search import PreemptionRequest, Victims
 from scheduling.engine.preemption.victims import PlacedWorkload
 
 

@@ -27,8 +27,7 @@ from scheduling.engine.model.snapshot import PodPlacement
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.policy import claim_of
-from scheduling.engine.preemption.request import PreemptionRequest
-from scheduling.engine.preemption.search import Victims
+from scheduling.engine.preemption.search import PreemptionRequest, Victims
 from scheduling.engine.preemption.victims import PlacedWorkload, Unit
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queue.order import C, Level, Line

@@ -10,11 +10,14 @@ from scheduling.acceleration.eligible_victims import EligibleVictims
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.infeasible_searches import InfeasibleSearches
 from scheduling.acceleration.kept_ledger import KeptLedger
+from scheduling.acceleration.kept_search import KeptSearch
 from scheduling.acceleration.victim_groups import NOWHERE, VictimGroup
 from scheduling.acceleration.waiting_index import Sort
+from scheduling.engine.placement.held_pods import HeldPods
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import WorkloadClaim
-from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
+from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest
+from scheduling.engine.preemption.victim_index import VictimIndex
 
 
 def nowhere() -> frozenset[int]:
@@ -32,6 +35,10 @@ class SearchContext(PreemptionContext):
     tallies: dict[PodRequest, IndexedPods]
     bounds: CostBounds
     searches: InfeasibleSearches
+
+    def search(self, request: PreemptionRequest, held: HeldPods, victims: VictimIndex) -> KeptSearch:
+        """A search among these workloads, in the domains of which ``held`` counts the pods."""
+        return KeptSearch(self, request, held, victims)
 
     def tally(self, request: PodRequest) -> IndexedPods | None:
         """How many pods of the request the domains of its widest level hold; ``None`` if it has no domain."""

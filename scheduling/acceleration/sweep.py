@@ -20,7 +20,7 @@ from scheduling.acceleration.turns import Leavers, in_turn, paths_of
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pods_in
-from scheduling.engine.preemption.request import PreemptionRequest
+from scheduling.engine.preemption.search import PreemptionRequest
 from scheduling.engine.preemption.victims import Cost, PlacedWorkload, Tier, Unit
 
 Mask = NDArray[np.bool_]

@@ -108,7 +108,7 @@ def _consider(cycles: Cycles, entries: Entries, candidacies: Candidacies) -> Non
         if (victims := cycles[pool_id].find_victims(each.candidate, each)) is not None
     }
     if sets:
-        pool_id = min(sets, key=lambda pool_id: sets[pool_id].workloads)
+        pool_id = min(sets, key=lambda pool_id: len(sets[pool_id].placed_workloads))
         cycle = cycles[pool_id]
         cycle.start_with(blocked[pool_id].candidate, sets[pool_id])
         for started in cycle.offer_again(_elsewhere(cycles, entries, pool_id)):

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from scheduling.engine.backfill.passing import Backfill, BlockedHead
 from scheduling.engine.backfill.start_reservation import End, Shadow, reserve_start
 from scheduling.engine.model.plan import Allocation, Rule
-from scheduling.engine.model.snapshot import ElasticPreemption, PodPlacement, Queueing, WorkloadInfo
+from scheduling.engine.model.snapshot import PodPlacement, Queueing, WorkloadInfo
 from scheduling.engine.placement.held_pods import HeldPods
 from scheduling.engine.pool.blocked_queue import BlockedQueue
 from scheduling.engine.pool.pool_state import PoolState
 from scheduling.engine.preemption.candidate_domains import among, candidate_domains, find_victims
 from scheduling.engine.preemption.policy import claim_of
-from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
-from scheduling.engine.preemption.search import Victims
+from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, Victims
 from scheduling.engine.preemption.victims import PlacedWorkload, Unit, protected
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queue.order import C, CandidateQueue, Level, Line
@@ -102,7 +101,7 @@ class PoolCycle:
 
     def might_preempt(self, candidate: Candidate) -> bool:
         """Whether a candidate might find victims as things stand; false only if it certainly finds none."""
-        return candidate.reserved or self.pool.policy.elastic_preemption is not ElasticPreemption.NEVER
+        return self.preemption_policy.may_preempt(candidate)
 
     # --- Starting ---------------------------------------------------------------------------------------------
 
@@ -185,13 +184,12 @@ class PoolCycle:
             return None
         if not candidate.reserved:
             self.state.entitle_next()
-        by_priority = self.pool.policy.elastic_preemption is ElasticPreemption.PRIORITY
         request = PreemptionRequest(
             claim_of(candidate),
             candidate.request,
             candidate.pods,
             self.backfill.closed_to(candidate),
-            candidate.priority if by_priority and not candidate.reserved else None,
+            None if candidate.reserved else self.preemption_policy.highest_victim(candidate.priority),
         )
         return self._search(candidate, request)
 

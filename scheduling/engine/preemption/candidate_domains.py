@@ -8,8 +8,7 @@ from typing import NamedTuple
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.held_pods import HeldPods
 from scheduling.engine.placement.node_eligibility import Usable
-from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
-from scheduling.engine.preemption.search import Search, Victims
+from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, Victims
 from scheduling.engine.preemption.victim_index import VictimIndex
 from scheduling.engine.preemption.victims import PlacedWorkload, Tier
 
@@ -41,7 +40,7 @@ def find_victims(
     place that would do, the one with the lowest bound first; the cheapest set wins, and of equal ones the first by the
     key of its place. Of that set those are spared without which the preemptor fits elsewhere.
     """
-    best = Search(context, request, widest, anywhere).run()
+    best = context.search(request, widest, anywhere).run()
     if best is not None and len(best.units) == 1:
         return best
     where: tuple[str, ...] = ()
@@ -49,7 +48,7 @@ def find_victims(
         if best is not None and bound > best.cost[:2]:
             break
         held = HeldPods(context.ledger, request.request, [place])
-        found = Search(context, request, held, among(context, nearby)).run()
+        found = context.search(request, held, among(context, nearby)).run()
         if found is None or (best is not None and (best.cost, where) <= (found.cost, place.key)):
             continue
         best, where = found, place.key
@@ -63,7 +62,7 @@ def spared_elsewhere(
 ) -> Victims:
     """The victims of a place, less those without which the preemptor fits elsewhere."""
     few = among(context, victims.placed_workloads)
-    return Search(context, request, widest, few).run(victims.units) or victims
+    return context.search(request, widest, few).run(victims.units) or victims
 
 
 def among(context: PreemptionContext, placed_workloads: Iterable[PlacedWorkload]) -> VictimIndex:

@@ -65,11 +65,9 @@ class PreemptionPolicy:
             return None
         if preemptor.reserved:
             return Rule.RESERVED
-        mode = self.policy.elastic_preemption
-        if mode is ElasticPreemption.NEVER:
+        if not self.may_preempt(preemptor):
             return None
-        same_team = preemptor.leaf == victim.leaf
-        if victim.priority < preemptor.priority and (mode is ElasticPreemption.PRIORITY or same_team):
+        if victim.priority < preemptor.priority and self.lower_in(preemptor) in (ROOT, victim.leaf):
             return Rule.PRIORITY
         if not self.by_shares(preemptor, victim):
             return None
@@ -77,15 +75,31 @@ class PreemptionPolicy:
         gone = (leaving if before is None else before).get(branch, 0)
         return Rule.FAIR_SHARE if self.surplus(preemptor, branch, leaving) > gone else None
 
+    def may_preempt(self, preemptor: WorkloadClaim | Candidate) -> bool:
+        """Whether it may have victims at all."""
+        return preemptor.reserved or self.policy.elastic_preemption is not ElasticPreemption.NEVER
+
+    def lower_in(self, preemptor: WorkloadClaim) -> int:
+        """The branch of which an elastic preemptor may take all of lower priority: any team's, or its own team's."""
+        return ROOT if self.policy.elastic_preemption is ElasticPreemption.PRIORITY else preemptor.leaf
+
+    def equal_only(self) -> bool:
+        """Whether the fair-share rule decides between equal priorities only."""
+        return self.policy.elastic_preemption is not ElasticPreemption.FAIR_SHARE
+
+    def highest_victim(self, priority: int) -> int | None:
+        """The highest priority of a victim that an elastic preemptor of this priority may have; ``None``: any."""
+        return priority if self.equal_only() else None
+
     def by_shares(self, preemptor: WorkloadClaim, victim: WorkloadClaim) -> bool:
         """Whether the fair-share rule decides between the two: of different teams and, under ``priority``, of equal
         priority."""
-        mode = self.policy.elastic_preemption
         if preemptor.reserved or victim.reserved or preemptor.leaf == victim.leaf:
             return False
-        return mode is ElasticPreemption.FAIR_SHARE or (
-            mode is ElasticPreemption.PRIORITY and victim.priority == preemptor.priority
-        )
+        return self.may_preempt(preemptor) and self._comparable(preemptor, victim)
+
+    def _comparable(self, one: WorkloadClaim, other: WorkloadClaim) -> bool:
+        return one.priority == other.priority or not self.equal_only()
 
     # --- The fair-share rule ---------------------------------------------------------------------------------
 
@@ -152,8 +166,10 @@ class PreemptionPolicy:
         ]
 
     def branch_beside(self, leaf: int, other: int) -> int:
-        """The branch of the other leaf where the two part: it stands beside one of the leaf's own."""
-        return self.accounts.tree.paths[other][self.accounts.tree.parting(leaf, other)]
+        """The branch of the other leaf where the two part: it stands beside one of the leaf's own. A leaf parts from
+        itself in itself."""
+        path = self.accounts.tree.paths[other]
+        return path[min(self.accounts.tree.parting(leaf, other), len(path) - 1)]
 
     def excess(self, branch: int, by: int = ANY_DUE) -> int:
         """By how much a branch is above what is due to it, by whichever of these dues is least."""
@@ -177,9 +193,7 @@ class PreemptionPolicy:
             after[branch] = after.get(branch, 0) - preemptor.milli
         if self.rule(victim, preemptor, after) is not None:
             return True
-        comparable = self.policy.elastic_preemption is ElasticPreemption.FAIR_SHARE
-        comparable = comparable or victim.priority == preemptor.priority
-        if not comparable or victim.leaf == preemptor.leaf:
+        if not self._comparable(preemptor, victim) or victim.leaf == preemptor.leaf:
             return False
         branch = self.branch_beside(victim.leaf, preemptor.leaf)
         return self.surplus(victim, branch, after, BY_NEXT_ENTITLEMENT) > after[branch]

@@ -61,70 +61,38 @@ class VictimIndex:
         return self._tiers[tier]
 
 
-First = Callable[[int, Sequence[Unit]], Unit | None]
-"""The first unit of a leaf that is there and of use, given the leaf and all its units in order."""
 LAST: UnitKey = (UNLIMITED, "", 0)
 """Where there is none."""
 
 
-class Lineup:
-    """By leaf the first unit of one tier that is still there and of use to the preemptor.
+class FirstVictims:
+    """By leaf the first unit of one tier that ``serves``, given the leaf and the unit."""
 
-    A search goes down into few branches; in the others nothing is looked for. What was found holds until a unit of
-    the leaf is chosen: whether a unit is there and of use does not hang on other teams.
-    """
-
-    def __init__(self, tree: Tree, shelf: TierIndex, first: First) -> None:
+    def __init__(self, tree: Tree, tier: TierIndex, serves: Callable[[int, Unit], bool]) -> None:
         self._tree = tree
-        self._shelf = shelf
-        self._first = first
-        self._rows: dict[int, Sequence[Unit]] = {}
-        self._units: dict[int, Unit | None] = {}
-        self._any: dict[int, bool] = {}
-        self._lowest: dict[int, UnitKey] = {}
+        self._tier = tier
+        self._serves = serves
 
     def unit(self, leaf: int) -> Unit | None:
         """The first unit of a leaf."""
-        if leaf not in self._units:
-            row = self._rows.get(leaf)
-            if row is None:
-                row = self._rows[leaf] = self._shelf.units(leaf)
-            self._units[leaf] = self._first(leaf, row)
-        return self._units[leaf]
+        return next((unit for unit in self._tier.units(leaf) if self._serves(leaf, unit)), None)
 
     def any_in(self, branch: int) -> bool:
         """Whether there is any below a branch."""
-        found = self._any.get(branch)
-        if found is None:
-            if self._tree.children[branch]:
-                found = any(self.any_in(child) for child in self.children(branch))
-            else:
-                found = self.unit(branch) is not None
-            self._any[branch] = found
-        return found
+        if self._tree.children[branch]:
+            return any(map(self.any_in, self.children(branch)))
+        return self.unit(branch) is not None
 
     def lowest(self, branches: Iterable[int]) -> UnitKey:
         """The first key of all below some branches: of equal branches that one decides."""
-        return min([self._lowest_of(each) for each in branches], default=LAST)
+        return min(map(self._lowest_in, branches), default=LAST)
 
-    def _lowest_of(self, branch: int) -> UnitKey:
-        found = self._lowest.get(branch)
-        if found is None:
-            if self._tree.children[branch]:
-                found = self.lowest(self.children(branch))
-            else:
-                unit = self.unit(branch)
-                found = LAST if unit is None else unit.key
-            self._lowest[branch] = found
-        return found
+    def _lowest_in(self, branch: int) -> UnitKey:
+        if self._tree.children[branch]:
+            return self.lowest(self.children(branch))
+        unit = self.unit(branch)
+        return LAST if unit is None else unit.key
 
     def children(self, branch: int) -> Sequence[int]:
         """The children of a branch below which the tier has units."""
-        return self._shelf.children(branch)
-
-    def renew(self, leaf: int) -> None:
-        """Have the first unit of a leaf looked for again."""
-        self._units.pop(leaf, None)
-        for branch in self._tree.paths[leaf]:
-            self._any.pop(branch, None)
-            self._lowest.pop(branch, None)
+        return self._tier.children(branch)

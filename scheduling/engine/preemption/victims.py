@@ -149,14 +149,16 @@ class PlacedWorkload:
         """The tier of a pod: lower for one above the minimum."""
         spare = len(self.pods) - self.workload.min_pods
         whole = spare <= 0 or sum(pod.pod_index < pod_index for pod in self.pods) < self.workload.min_pods
+        return self.tier(whole=whole)
+
+    def tier(self, *, whole: bool) -> Tier:
+        """The tier of the whole workload, or of its pods above the minimum."""
         return (whole, COST_OF_STATUS[self.workload.status], self.workload.priority)
 
     def tiers(self) -> set[Tier]:
         """The tiers of all that can be taken of it."""
-        cost, priority = COST_OF_STATUS[self.workload.status], self.workload.priority
-        if len(self.pods) > self.workload.min_pods:
-            return {(False, cost, priority), (True, cost, priority)}
-        return {(True, cost, priority)}
+        spare = len(self.pods) > self.workload.min_pods
+        return {self.tier(whole=whole) for whole in ((True, False) if spare else (True,))}
 
     def units(self, ledger: Ledger) -> tuple[Unit, ...]:
         """Everything that can be taken of it: the pods above its minimum one by one, and the whole."""
@@ -215,14 +217,13 @@ class Unit:
     def __init__(
         self, ledger: Ledger, placed: PlacedWorkload, pods: tuple[PodPlacement, ...], *, whole: bool
     ) -> None:
-        workload = placed.workload
         self._ledger = ledger
         self._spots: tuple[Spot, ...] | None = None
         self.placed = placed
         self.pods = pods
         self.whole = whole
         self.milli = milli_of(pods)
-        self.tier: Tier = (whole, COST_OF_STATUS[workload.status], workload.priority)
+        self.tier = placed.tier(whole=whole)
         self.count_lost(placed.lost_ms)
 
     def count_lost(self, lost_ms: int) -> None:

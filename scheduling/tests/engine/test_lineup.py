@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.infeasible_searches import InfeasibleSearches
+from scheduling.acceleration.kept_search import KeptSearch
 from scheduling.engine import RESERVED_PRIORITY, ElasticPreemption, OpenStatus, schedule
 from scheduling.engine.preemption.policy import WorkloadClaim
 from scheduling.engine.preemption.search import Search
@@ -22,12 +23,12 @@ from scheduling.tests.proof.fair import shared
 def test_the_next_victim_is_the_one_found_by_looking_into_all_branches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    original, found = Search._next, 0
+    original, found = KeptSearch._next, 0
 
-    def judged(search: Search) -> Unit | None:
+    def judged(search: KeptSearch) -> Unit | None:
         nonlocal found
         unit = original(search)
-        above = search._context.preemption_policy.above
+        above = search._policy.above
         for branch, ratio in search._above_by.items():
             assert ratio == above(branch, search._preemptor, search._leaving)
         others = (each for tier in search._tiers if (each := _next_of(search, tier)) is not None)
@@ -35,7 +36,7 @@ def test_the_next_victim_is_the_one_found_by_looking_into_all_branches(
         found += unit is not None and bool(search._chosen)
         return unit
 
-    monkeypatch.setattr(Search, "_next", judged)
+    monkeypatch.setattr(KeptSearch, "_next", judged)
     for seed in range(300):
         schedule(shared(Random(seed)), NOW)
     assert found > 10
@@ -80,16 +81,18 @@ def _down(search: Search, units: Mapping[int, Unit], leaves: Iterable[int]) -> U
     return None
 
 
-def test_who_makes_the_others_lawful_is_told_as_by_judging_them_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, told = Search._makes_lawful, {True: 0, False: 0}
+def test_a_unit_that_makes_others_eligible_is_kept_as_by_judging_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original, told = KeptSearch._may_take, {True: 0, False: 0}
 
-    def judged(search: Search, unit: Unit) -> bool:
-        found = original(search, unit)
-        assert found is (search._lawful.rules([each for each in search._chosen if each is not unit]) is None)
+    def judged(search: KeptSearch, units: Sequence[Unit]) -> bool:
+        found = original(search, units)
+        assert found is (search._joint.rules(units) is not None)
         told[found] += 1
         return found
 
-    monkeypatch.setattr(Search, "_makes_lawful", judged)
+    monkeypatch.setattr(KeptSearch, "_may_take", judged)
     for seed in range(600):
         schedule(shared(Random(seed)), NOW)
     assert min(told.values()) > 0

@@ -16,8 +16,7 @@ from scheduling.acceleration.sweep import Mask, Sweep
 from scheduling.acceleration.takeable import NEVER, Locals
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine import OpenStatus, Snapshot, Topology, WorkloadInfo, schedule
-from scheduling.engine.preemption.request import PreemptionRequest
-from scheduling.engine.preemption.search import Victims
+from scheduling.engine.preemption.search import PreemptionRequest, Victims
 from scheduling.tests.engine.build import (
     NOW,
     node,

@@ -89,7 +89,7 @@ VICTIMS = (
             waiting("w", "a", 6),
             teams=(team("a", reserved=6), team("b", reserved=3)),
         ),
-        wrong("preemption.lawful._before_the_last", lambda _: 0),
+        wrong("preemption.joint_eligibility._before_the_last", lambda _: 0),
     ),
     Fault(
         "a gang is cut below its minimum",

@@ -7,7 +7,7 @@ some order if it is so when the largest leaves last. A workload that goes whole 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
@@ -19,13 +19,12 @@ WHOLE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Lawful:
+class JointEligibility:
     """The victims of one preemptor. ``leaving`` is what each branch gives up for it."""
 
     preemption_policy: PreemptionPolicy
     preemptor: WorkloadClaim
     leaving: Mapping[int, int]
-    _branches: dict[int, int] = field(default_factory=dict)
 
     def rules(self, units: Sequence[Unit]) -> list[Rule] | None:
         """By which rule each of the units may be taken; ``None`` if one of them may not."""
@@ -42,39 +41,15 @@ class Lawful:
         """What the units take by the fair-share rule, by the branch that it is taken from."""
         found: dict[int, Sizes] = {}
         for unit in units:
-            self.share(unit, found)
-        return found
-
-    def share(self, unit: Unit, shared: dict[int, Sizes]) -> None:
-        """Add a unit to what is taken by the fair-share rule, if it is that which gives it."""
-        if not self.preemption_policy.by_shares(self.preemptor, unit.claim):
-            return
-        id_, milli = unit.placed.workload.id, unit.milli
-        sizes = shared.setdefault(self.branch(unit.placed.leaf), {})
-        if unit.whole:
-            milli += sum([sizes.pop((id_, pod.pod_index), 0) for pod in unit.placed.pods])
-        key = (id_, WHOLE if unit.whole or (id_, WHOLE) in sizes else unit.pods[0].pod_index)
-        sizes[key] = sizes.get(key, 0) + milli
-
-    def without(self, unit: Unit, shared: Mapping[int, Sizes], others: Iterable[Unit]) -> dict[int, Sizes]:
-        """What is taken by the fair-share rule if a unit is not, but these others of its workload are."""
-        rest, branch = dict(shared), self.branch(unit.placed.leaf)
-        sizes = rest.pop(branch, {})
-        left = {key: milli for key, milli in sizes.items() if key[0] != unit.placed.workload.id}
-        if left:
-            rest[branch] = left
-        for each in others:
-            self.share(each, rest)
-        return rest
-
-    def branch(self, leaf: int) -> int:
-        """The branch of a leaf where it parts from the preemptor's."""
-        found = self._branches.get(leaf)
-        if found is None:
-            tree = self.preemption_policy.accounts.tree
-            path = tree.paths[leaf]
-            depth = min(tree.parting(self.preemptor.leaf, leaf), len(path) - 1)
-            found = self._branches[leaf] = path[depth]
+            if not self.preemption_policy.by_shares(self.preemptor, unit.claim):
+                continue
+            id_, milli = unit.placed.workload.id, unit.milli
+            branch = self.preemption_policy.branch_beside(self.preemptor.leaf, unit.placed.leaf)
+            sizes = found.setdefault(branch, {})
+            if unit.whole:
+                milli += sum([sizes.pop((id_, pod.pod_index), 0) for pod in unit.placed.pods])
+            key = (id_, WHOLE if unit.whole or (id_, WHOLE) in sizes else unit.pods[0].pod_index)
+            sizes[key] = sizes.get(key, 0) + milli
         return found
 
     def allowance(self, branch: int, sizes: Sizes) -> int:
