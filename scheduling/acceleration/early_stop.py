@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scheduling.acceleration.victim_groups import VictimGroup
 from scheduling.acceleration.waiting_index import LevelIndex
-from scheduling.engine.model.snapshot import ElasticPreemption, Queueing
+from scheduling.engine.model.snapshot import Queueing
 from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.queue.order import Level
 from scheduling.engine.quota.tree import ROOT, Tree
@@ -137,10 +137,10 @@ class _Look:
     def _might_preempt(self, level: Level, line: LevelIndex) -> bool:
         """Whether somebody elastic might find victims."""
         cycle = self._cycle
-        mode = cycle.pool.policy.elastic_preemption
-        if mode is ElasticPreemption.NEVER:
+        policy = cycle.preemption_policy
+        if not policy.has_elastic_preemption:
             return False
-        if mode is ElasticPreemption.FAIR_SHARE:
+        if not policy.equal_only():
             eligible = cycle.eligible(reserved=False)
             own = [leaf for leaf in line.rows if eligible.any_in(leaf)]
             fair = self._with_fair_victims(line, None)

@@ -31,7 +31,5 @@ def ends_of(cycle: KeptCycle, *, reserved_only: bool) -> Iterator[End]:
 
 def _of_each(cycle: KeptCycle, placed_workloads: Iterable[PlacedWorkload]) -> list[tuple[int, str]]:
     """When these end, as far as they have an end."""
-    now, default = cycle.now, cycle.pool.policy.default_time_limit_ms
-    return [
-        (at, each.workload.id) for each in placed_workloads if (at := each.ends_at(now, default)) is not None
-    ]
+    policy = cycle.pool.policy
+    return [(at, each.workload.id) for each in placed_workloads if (at := each.ends_at(policy)) is not None]

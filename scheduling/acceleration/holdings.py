@@ -13,7 +13,6 @@ from scheduling.acceleration.free_arrays import capped
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.model.snapshot import OpenStatus, WorkloadInfo
 from scheduling.engine.preemption.victims import COST_OF_STATUS, PlacedWorkload
 
 
@@ -57,8 +56,6 @@ class HeldShares:
 NOT_THERE = -1
 """The rank of a node, or the position of a device, that is not there."""
 NO_DEVICES: Mapping[int, int] = {}
-NEVER = -UNLIMITED
-"""When nothing was saved."""
 T = TypeVar("T", Owners, Pods, HeldShares)
 
 
@@ -198,26 +195,17 @@ class Holdings:
 
 def _owners(placed_workloads: Sequence[PlacedWorkload]) -> Owners:
     workloads = [placed.workload for placed in placed_workloads]
-    cost = np.array([COST_OF_STATUS[workload.status] for workload in workloads], np.int64)
+    since = [placed.working_since for placed in placed_workloads]
     return Owners(
         np.array([placed.leaf for placed in placed_workloads], np.int64),
-        cost,
+        np.array([COST_OF_STATUS[workload.status] for workload in workloads], np.int64),
         np.array([workload.priority for workload in workloads], np.int64),
-        np.where(cost == COST_OF_STATUS[OpenStatus.RUNNING], _since(workloads), UNLIMITED),
+        np.array([UNLIMITED if at is None else at for at in since], np.int64),
         np.array([placed.milli for placed in placed_workloads], np.int64),
         np.array([len(placed.pods) for placed in placed_workloads], np.int64),
         capped([workload.cpu_milli for workload in workloads]),
         capped([workload.memory_mib for workload in workloads]),
     )
-
-
-def _since(workloads: Sequence[WorkloadInfo]) -> Ints:
-    """What :attr:`~scheduling.engine.preemption.victims.PlacedWorkload.working_since` says of each, as if it ran."""
-    started = [UNLIMITED if workload.started_at is None else workload.started_at for workload in workloads]
-    saved = [
-        NEVER if workload.checkpointed_at is None else workload.checkpointed_at for workload in workloads
-    ]
-    return np.maximum(np.array(started, np.int64), np.array(saved, np.int64))
 
 
 def _joined(before: T, more: T) -> T:

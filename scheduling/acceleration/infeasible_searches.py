@@ -18,7 +18,6 @@ from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.reachable_groups import Full, Reaches
 from scheduling.acceleration.victim_groups import NOWHERE, Need, VictimGroup
 from scheduling.acceleration.waiting_index import Sort
-from scheduling.engine.model.snapshot import ElasticPreemption
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 
@@ -51,7 +50,7 @@ class InfeasibleSearches:
         self, ledger: KeptLedger, preemption_policy: PreemptionPolicy, eligible: EligibleVictims
     ) -> None:
         self._ledger = ledger
-        self._policy = preemption_policy.policy
+        self._policy = preemption_policy
         self._eligible = eligible
         self._group_bounds = GroupBoundsIndex(ledger, preemption_policy, eligible)
         self._reaches = Reaches(preemption_policy, eligible, self._group_bounds)
@@ -148,9 +147,10 @@ class InfeasibleSearches:
 
     def most_below(self, claim: WorkloadClaim, branch: int) -> int:
         """What those below a branch hold whose priority is not too high for the preemptor."""
-        if claim.reserved or self._policy.elastic_preemption is not ElasticPreemption.PRIORITY:
+        highest = None if claim.reserved else self._policy.highest_victim(claim.priority)
+        if highest is None:
             return self._eligible.milli(branch, None)
-        priorities = (*self._eligible.lower(branch, claim.priority), claim.priority)
+        priorities = (*self._eligible.lower(branch, highest), highest)
         return sum([self._eligible.milli(branch, each) for each in priorities])
 
     def most_pods(self, claim: WorkloadClaim, request: PodRequest, tally: IndexedPods) -> list[int]:

@@ -136,9 +136,7 @@ class KeptCycle(PoolCycle):
     def _known_to_stop(self, candidate: Candidate) -> Blocked | None:
         """What stops a candidate, if it is known, without a try, that neither place nor victims are for him."""
         if candidate.reserved:
-            available = self.charges.available(candidate.leaf)
-            short = available < candidate.next_milli
-            return Blocked(candidate, Cause.GUARANTEE, available) if short else None
+            return self.guarantee_stops(candidate)
         cause = self._infeasible_cause(candidate)
         return None if cause is None else Blocked(candidate, cause, ahead=self._ahead())
 

@@ -27,7 +27,7 @@ from scheduling.engine.model.snapshot import OpenStatus, WorkloadInfo
 from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.pool.pool_state import PoolState, shares_a_device
-from scheduling.engine.preemption.victims import PlacedWorkload, protected, protects
+from scheduling.engine.preemption.victims import PlacedWorkload, due_at, protects
 from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.quota.charging import ReservedHolding
 
@@ -92,7 +92,7 @@ class KeptPool(PoolState):
             usage.used[placed.leaf] += milli
             if placed.reserved:
                 usage.reserved[placed.leaf] += milli
-            if (at := self._end_of(workload)) is not None:
+            if (at := due_at(workload, self.pool.policy)) is not None:
                 ends[at].append(workload.id)
         usage.roll_up()
         self.ends = [(at, id_) for at in sorted(ends) for id_ in sorted(ends[at])]
@@ -104,7 +104,7 @@ class KeptPool(PoolState):
             self.stopping[workload.id] = workload
             return
         placed = self._stand(workload)
-        if (at := self._end_of(workload)) is not None:
+        if (at := due_at(workload, self.pool.policy)) is not None:
             insort(self.ends, (at, workload.id))
         self.enlist(placed)
         self.accounts.usage.add(placed.leaf, placed.milli, reserved=workload.reserved)
@@ -126,14 +126,6 @@ class KeptPool(PoolState):
             self._want_more(placed)
         return placed
 
-    def _end_of(self, workload: WorkloadInfo) -> int | None:
-        """When one who runs is over at the latest, whatever the time; ``None`` for others, and without a limit."""
-        limit = workload.time_limit_ms
-        limit = self.pool.policy.default_time_limit_ms if limit is None else limit
-        if limit is None or workload.started_at is None or workload.status is not RUNNING:
-            return None
-        return workload.started_at + limit
-
     def _want_more(self, placed: PlacedWorkload) -> None:
         """Note that a workload wants the pods it has not grown."""
         entry = self.growth_of(placed)
@@ -150,7 +142,7 @@ class KeptPool(PoolState):
         placed = self.placed_workloads.pop(workload.id)
         self._protected.pop(workload.id, None)
         self.idle.pop(workload.id, None)
-        if (at := self._end_of(workload)) is not None:
+        if (at := due_at(workload, self.pool.policy)) is not None:
             del self.ends[bisect_left(self.ends, (at, workload.id))]
         for eligible in self.victim_indexes():
             eligible.drop(placed)
@@ -197,9 +189,7 @@ class KeptPool(PoolState):
         protected from elastic ones. Made when it is needed first."""
         context = self._contexts.get(reserved)
         if context is None:
-            elastic = {
-                id_: each for id_, each in self.placed_workloads.items() if not (each.reserved or each.fresh)
-            }
+            elastic = self.preemptible()
             eligible = EligibleVictims(
                 self.ledger, self.tree, elastic if reserved else self._unprotected(elastic)
             )
@@ -227,12 +217,9 @@ class KeptPool(PoolState):
 
     def _unprotected(self, placed_workloads: dict[str, PlacedWorkload]) -> dict[str, PlacedWorkload]:
         """Those of them whom elastic preemptors may take; the others are kept for later."""
-        policy, now = self.pool.policy, self.clock.now
-        if not protects(policy):
+        if not protects(self.pool.policy):
             return placed_workloads
-        spared = {
-            id_: placed for id_, placed in placed_workloads.items() if protected(placed.workload, policy, now)
-        }
+        spared = {id_: placed for id_, placed in placed_workloads.items() if self.is_protected(placed)}
         self._protected.update(spared)
         return {id_: placed for id_, placed in placed_workloads.items() if id_ not in spared}
 

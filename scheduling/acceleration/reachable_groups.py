@@ -11,7 +11,6 @@ from typing import NamedTuple
 from scheduling.acceleration.eligible_victims import EligibleVictims, Joined
 from scheduling.acceleration.group_bounds import GroupBoundsIndex
 from scheduling.acceleration.victim_groups import EVERYBODY, VictimGroup
-from scheduling.engine.model.snapshot import ElasticPreemption
 from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, PreemptionPolicy, WorkloadClaim
 from scheduling.engine.quota.tree import ROOT
 
@@ -174,9 +173,11 @@ class Reaches:
         those of whom it could as soon as others have left who are nearer to him in the tree."""
         if claim.reserved:
             return Reach(self.time, [(ROOT, None)], EVERYBODY)
-        ordered = self._preemption_policy.policy.elastic_preemption is ElasticPreemption.PRIORITY
-        own, equal = (None, claim.priority) if ordered else (claim.leaf, None)
-        top = ROOT if own is None else own
+        top, equal = (
+            self._preemption_policy.lower_in(claim),
+            self._preemption_policy.highest_victim(claim.priority),
+        )
+        own = None if top == ROOT else top
         fair = self._fair(claim, [0] * len(self._tree.paths[claim.leaf]))
         at_once = [(branch, equal) for branch in fair]
         at_once.extend((top, priority) for priority in self._eligible.lower(top, claim.priority))

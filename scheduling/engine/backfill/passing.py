@@ -16,7 +16,7 @@ from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import PreemptionPolicy, claim_of
-from scheduling.engine.preemption.victims import PlacedWorkload
+from scheduling.engine.preemption.victims import PlacedWorkload, is_spared
 from scheduling.engine.queue.candidate import Candidate, Cause
 from scheduling.engine.quota.tree import ROOT
 
@@ -120,29 +120,25 @@ class Backfill:
         """Whether a workload (placed already: ``placed``) ends before the head starts."""
         if placed is None:
             return self._ends_in_time(workload.time_limit_ms)
-        if self.head is None or self.head.shadow.at is None:
-            return False
-        ends = placed.ends_at(self._now, self._policy.default_time_limit_ms)
-        return ends is not None and ends <= self.head.shadow.at
+        return self._is_in_time(placed.ends_at(self._policy))
 
-    def _ends_in_time(self, limit_ms: int | None) -> bool:
+    def _ends_in_time(self, time_limit_ms: int | None) -> bool:
         """Whether a workload that starts now with this time limit ends before the head starts."""
-        if self.head is None or self.head.shadow.at is None:
-            return False
-        limit = self._policy.default_time_limit_ms if limit_ms is None else limit_ms
-        return limit is not None and self._now + limit <= self.head.shadow.at
+        limit = self._policy.limit_ms(time_limit_ms)
+        return self._is_in_time(None if limit is None else self._now + limit)
+
+    def _is_in_time(self, ends: int | None) -> bool:
+        at = None if self.head is None else self.head.shadow.at
+        return at is not None and ends is not None and ends <= at
 
     def yields(self, candidate: Candidate) -> bool:
         """Whether the head could preempt the candidate when its time comes."""
         if self.head is None or candidate.reserved:
             return False
-        head, policy, at = self.head.candidate, self._policy, self.head.shadow.at
+        head, at = self.head.candidate, self.head.shadow.at
         if head.reserved:
             return True
-        most = policy.max_preemptions
-        if most is not None and candidate.workload.preemptions_24h >= most:
-            return False
-        if policy.min_runtime_ms and (at is None or self._now + policy.min_runtime_ms > at):
+        if is_spared(candidate.workload, self._policy, 0 if at is None else at - self._now):
             return False
         path = (ROOT, *self._preemption_policy.accounts.tree.paths[candidate.leaf])
         counted = dict.fromkeys(path, -candidate.next_milli)

@@ -16,7 +16,7 @@ from scheduling.engine.pool.pool_state import PoolState
 from scheduling.engine.preemption.candidate_domains import among, candidate_domains, find_victims
 from scheduling.engine.preemption.policy import claim_of
 from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, Victims
-from scheduling.engine.preemption.victims import PlacedWorkload, Unit, protected
+from scheduling.engine.preemption.victims import PlacedWorkload, Unit
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queue.order import C, CandidateQueue, Level, Line
 from scheduling.engine.quota.tree import ROOT
@@ -127,13 +127,20 @@ class PoolCycle:
 
     def quota_stops(self, candidate: Candidate) -> Blocked | None:
         """Whether guarantee or ceiling blocks it as things stand."""
-        asked = candidate.next_milli
-        if candidate.reserved:
-            available = self.charges.available(candidate.leaf)
-            if available < asked:
-                return Blocked(candidate, Cause.GUARANTEE, available)
-        passed = self.charges.ceiling_passed(candidate.leaf, asked, reserved=candidate.reserved)
+        blocked = self.guarantee_stops(candidate)
+        if blocked is not None:
+            return blocked
+        passed = self.charges.ceiling_passed(
+            candidate.leaf, candidate.next_milli, reserved=candidate.reserved
+        )
         return None if passed is None else Blocked(candidate, Cause.CEILING, passed.available, passed)
+
+    def guarantee_stops(self, candidate: Candidate) -> Blocked | None:
+        """Whether a reserved one finds too little left of its guarantees."""
+        if not candidate.reserved:
+            return None
+        available = self.charges.available(candidate.leaf)
+        return Blocked(candidate, Cause.GUARANTEE, available) if available < candidate.next_milli else None
 
     def start(self, candidate: Candidate, placements: Sequence[PodPlacement], victims: Iterable[str]) -> None:
         """Count a workload that has its place."""
@@ -210,10 +217,8 @@ class PoolCycle:
 
     def _eligible(self, *, for_reserved: bool) -> list[PlacedWorkload]:
         """The workloads that may be victims at all: elastic ones that this cycle has not started."""
-        elastic = [each for each in self.placed_workloads.values() if not (each.reserved or each.fresh)]
-        if for_reserved:
-            return elastic
-        return [each for each in elastic if not protected(each.workload, self.pool.policy, self.now)]
+        elastic = self.state.preemptible().values()
+        return [each for each in elastic if for_reserved or not self.state.is_protected(each)]
 
     def start_with(self, candidate: Candidate, victims: Victims) -> None:
         """Let the victims go and start the candidate on what they leave."""
@@ -264,8 +269,8 @@ class PoolCycle:
 
     def _ends(self, *, reserved_only: bool) -> Iterable[End]:
         """When what is placed ends, as far as it has an end, in order. What is over its time ends now."""
-        default = self.pool.policy.default_time_limit_ms
-        ends = [(each.ends_at(self.now, default), id_, each) for id_, each in self.placed_workloads.items()]
+        policy = self.pool.policy
+        ends = [(each.ends_at(policy), id_, each) for id_, each in self.placed_workloads.items()]
         known = [
             (at, id_, each)
             for at, id_, each in ends

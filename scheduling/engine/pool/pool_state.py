@@ -10,7 +10,7 @@ from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.preemption.policy import PreemptionPolicy
-from scheduling.engine.preemption.victims import CycleClock, PlacedWorkload
+from scheduling.engine.preemption.victims import CycleClock, PlacedWorkload, protected
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.queue.order import Level, fairness_ratio, lined_up
 from scheduling.engine.quota.charging import Charges, ReservedHolding
@@ -77,6 +77,14 @@ class PoolState:
             for each in self.placed_workloads.values()
             if each.leaf == leaf and not each.reserved and not each.fresh
         ]
+
+    def preemptible(self) -> dict[str, PlacedWorkload]:
+        """The elastic workloads that were placed before this cycle, and still are, by id."""
+        return {id_: each for id_, each in self.placed_workloads.items() if not (each.reserved or each.fresh)}
+
+    def is_protected(self, placed: PlacedWorkload) -> bool:
+        """Whether other elastic workloads may not have it as a victim."""
+        return protected(placed.workload, self.pool.policy, self.clock.now)
 
     def not_running(self) -> Iterator[PlacedWorkload]:
         """The workloads placed before this cycle, and still placed, whose pods do not run yet."""

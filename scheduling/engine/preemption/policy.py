@@ -77,7 +77,12 @@ class PreemptionPolicy:
 
     def may_preempt(self, preemptor: WorkloadClaim | Candidate) -> bool:
         """Whether it may have victims at all."""
-        return preemptor.reserved or self.policy.elastic_preemption is not ElasticPreemption.NEVER
+        return preemptor.reserved or self.has_elastic_preemption
+
+    @property
+    def has_elastic_preemption(self) -> bool:
+        """Whether elastic workloads may have victims."""
+        return self.policy.elastic_preemption is not ElasticPreemption.NEVER
 
     def lower_in(self, preemptor: WorkloadClaim) -> int:
         """The branch of which an elastic preemptor may take all of lower priority: any team's, or its own team's."""

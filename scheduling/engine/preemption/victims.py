@@ -173,14 +173,21 @@ class PlacedWorkload:
         self._units_at = self.clock.now
         return self._units
 
-    def ends_at(self, now: int, default_limit_ms: int | None) -> int | None:
+    def ends_at(self, policy: Policy) -> int | None:
         """When its time is over at the latest, never in the past; ``None`` if it has no limit."""
-        limit = self.workload.time_limit_ms
-        limit = default_limit_ms if limit is None else limit
+        now, limit = self.clock.now, policy.limit_ms(self.workload.time_limit_ms)
         if limit is None:
             return None
-        started = self.workload.started_at if self.workload.status is OpenStatus.RUNNING else None
-        return max(now, (now if started is None else started) + limit)
+        due = due_at(self.workload, policy)
+        return now + limit if due is None else max(now, due)
+
+
+def due_at(workload: WorkloadInfo, policy: Policy) -> int | None:
+    """When a running workload has used up its time limit; ``None`` for others, and without a limit."""
+    limit = policy.limit_ms(workload.time_limit_ms)
+    if limit is None or workload.started_at is None or workload.status is not OpenStatus.RUNNING:
+        return None
+    return workload.started_at + limit
 
 
 def protects(policy: Policy) -> bool:
@@ -189,15 +196,16 @@ def protects(policy: Policy) -> bool:
 
 
 def protected(workload: WorkloadInfo, policy: Policy, now: int) -> bool:
-    """Whether an elastic workload is spared by other elastic ones: it runs too short, or has been preempted too
-    often."""
-    if policy.max_preemptions is not None and workload.preemptions_24h >= policy.max_preemptions:
-        return True
-    return (
-        workload.status is OpenStatus.RUNNING
-        and workload.started_at is not None
-        and now - workload.started_at < policy.min_runtime_ms
-    )
+    """Whether an elastic workload is spared by other elastic ones."""
+    runs = workload.status is OpenStatus.RUNNING and workload.started_at is not None
+    return is_spared(workload, policy, now - (workload.started_at or 0) if runs else None)
+
+
+def is_spared(workload: WorkloadInfo, policy: Policy, ran_ms: int | None) -> bool:
+    """Whether it has run too short, or has been preempted too often; ``ran_ms`` is ``None`` if it does not run."""
+    most = policy.max_preemptions
+    too_often = most is not None and workload.preemptions_24h >= most
+    return too_often or (ran_ms is not None and ran_ms < policy.min_runtime_ms)
 
 
 def milli_of(pods: Iterable[PodPlacement]) -> int:

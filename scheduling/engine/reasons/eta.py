@@ -50,9 +50,8 @@ class _Future:
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
         self._queueing = cycle.pool.policy.queueing
-        self._default = cycle.pool.policy.default_time_limit_ms
         self._ends = {
-            id_: placed.ends_at(cycle.now, self._default) for id_, placed in cycle.placed_workloads.items()
+            id_: placed.ends_at(cycle.pool.policy) for id_, placed in cycle.placed_workloads.items()
         }
         self._allowance = Allowance(cycle, self._ends)
         self._pods = self._pods_by_node()
@@ -107,8 +106,7 @@ class _Future:
 
     def _seat(self, candidate: Candidate, at: int, ranks: Iterable[int]) -> None:
         """Give a candidate its place on these nodes, and its part of what teams may have."""
-        limit = candidate.workload.time_limit_ms
-        limit = self._default if limit is None else limit
+        limit = self._cycle.pool.policy.limit_ms(candidate.workload.time_limit_ms)
         until = None if limit is None else at + limit
         for timeline in self._timelines(candidate):
             timeline.take(candidate.request, ranks, at, until)

@@ -136,6 +136,6 @@ VICTIMS = (
         "nobody is protected",
         BrokenRule.PROTECTED_VICTIM,
         world(*IMPORTANT, pools=(pool(min_runtime_ms=60 * MINUTE),)),
-        wrong("pool.pool_cycle.protected", lambda *_: False, also="acceleration.kept_pool.protected"),
+        wrong("pool.pool_state.protected", lambda *_: False),
     ),
 )
