@@ -64,7 +64,7 @@ class _LatePlan:
             while turn(cycles, kept.entries):
                 pass
             for cycle in cycles.values():
-                cycle.skipped_leaves.line_up()
+                cycle.skipped_leaves.line_up(cycle.waiting)
         return PlanReport.of(
             state.pools, kept.outsiders(state), kept.oddities, cycles, grown=self._grown, now=self._now
         )

@@ -9,39 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.acceleration.kept_cycle import KeptCycle
+from scheduling.acceleration.tree_arrays import Ints
 from scheduling.acceleration.victim_groups import VictimGroup
 from scheduling.acceleration.waiting_index import LevelIndex
 from scheduling.engine.model.snapshot import Queueing
 from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.queue.order import Level
-from scheduling.engine.quota.tree import ROOT, Tree
+from scheduling.engine.quota.tree import ROOT
 
-if TYPE_CHECKING:
-    from scheduling.acceleration.kept_cycle import KeptCycle
-
-Ints = NDArray[np.int64]
 by_pods = itemgetter(1)
 
 
-class Paths:
-    """The tree as arrays: ``rows[leaf]`` is the way down to a leaf, filled up with -1; ``parents`` of each branch."""
+class StoppableCycle(KeptCycle):
+    """A cycle that stops when nothing left in the queue could act."""
 
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        depth = max(len(path) for path in tree.paths)
-        rows = [(*path, *(-1,) * (depth - len(path))) for path in tree.paths]
-        self.rows: Ints = np.array(rows, dtype=np.int64).reshape(len(tree), depth)
-        self.parents: Ints = np.array(tree.parents, dtype=np.int64)
-
-    def summed(self, figures: Ints) -> Ints:
-        """By branch the sum over its children."""
-        sums = np.bincount(self.parents[1:], figures[1:], len(self.parents))
-        return sums.astype(np.int64)  # Exact: no pool has 2^53 milli-GPUs.
+    def may_stop(self) -> bool:
+        """Whether nothing left in the queue could act. It is looked at again after twice as many turns that changed
+        nothing."""
+        if not self.is_look_due():
+            return False
+        self.note_look()
+        return nothing_left(self)
 
 
 def nothing_left(cycle: KeptCycle) -> bool:
@@ -190,7 +183,7 @@ class _Look:
         A preemptor may take from a branch beside his way down that is above its due, if his own branches from there
         on stay within theirs.
         """
-        paths = self._cycle.kept_pool.paths
+        paths = self._cycle.kept_pool.tree_arrays
         leaves, needs = line.needs()
         rows = paths.rows[leaves]
         found = np.zeros(len(leaves), dtype=bool)

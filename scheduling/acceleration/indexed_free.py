@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from scheduling.acceleration.grid import Grid
 from scheduling.acceleration.node_arrays import NodeArrays
@@ -11,10 +11,8 @@ from scheduling.acceleration.node_scores import NodeScores
 from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.placement.free import NodeFree, Picks
 from scheduling.engine.placement.node_index import NodeIndex
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
-
-if TYPE_CHECKING:
-    from scheduling.engine.placement.nodes import Nodes
 
 RanksByCount = dict[int, list[int]]
 
@@ -55,7 +53,7 @@ class IndexedFree(NodeIndex):
         twin._partly = [{left: list(ranks) for left, ranks in found.items()} for found in self.partly]
         twin._indexed_as = list(self._indexed_as)
         if self._grid is not None:
-            twin._grid = self.grid.refresh().copy(twin)
+            twin._grid = self.grid.refresh().copy(twin.free, twin.changed)
         return twin
 
     @property
@@ -74,7 +72,7 @@ class IndexedFree(NodeIndex):
     def grid(self) -> Grid:
         """What is free, as arrays; to be refreshed before use."""
         if self._grid is None or self._grid.pool is not self.nodes.pool:
-            self._grid = Grid(self)
+            self._grid = Grid(self.nodes, self.arrays, self.free, self.changed)
             self._scores.clear()
         return self._grid
 
@@ -85,7 +83,7 @@ class IndexedFree(NodeIndex):
         if found is None:
             if len(self._scores) >= SCORES_KEPT:
                 del self._scores[next(iter(self._scores))]
-            found = self._scores[request] = NodeScores(self, grid, request)
+            found = self._scores[request] = NodeScores(grid, request)
         return found
 
     def fragmentation(self) -> float:

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 
 from scheduling.acceleration.cost_bounds import CostBounds
-from scheduling.acceleration.early_stop import nothing_left
 from scheduling.acceleration.eligible_victims import EligibleVictims
-from scheduling.acceleration.ends import ends_of
+from scheduling.acceleration.ends import KeptEnds
 from scheduling.acceleration.find_victims import find_victims
 from scheduling.acceleration.heap_queue import HeapQueue, LevelHeaps
 from scheduling.acceleration.indexed_pods import IndexedPods
@@ -19,7 +18,7 @@ from scheduling.acceleration.kept_blocked_queue import KeptBlockedQueue
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.kept_pool import KeptPool
 from scheduling.acceleration.search_context import SearchContext
-from scheduling.acceleration.skipped_leaves import Figures, SkippedLeaves
+from scheduling.acceleration.skipped_leaves import SkippedLeaves
 from scheduling.acceleration.victim_groups import VictimGroup
 from scheduling.engine.backfill.start_reservation import End, Shadow
 from scheduling.engine.model.plan import Allocation, Rule
@@ -57,15 +56,14 @@ class KeptCycle(PoolCycle):
         self.ledger = kept_pool.ledger
         self.is_over = False
         self.infeasible = InfeasibleTurns()
-        self.skipped_leaves = SkippedLeaves(self)
+        self.skipped_leaves = SkippedLeaves(kept_pool)
         self._infeasible_since = 0
         self._look_after = 0
         self._grown: list[tuple[PlacedWorkload, PodPlacement]] = []
         self._recharged: dict[str, list[Allocation]] = {}
         self._estimates: dict[tuple[PodRequest, int, bool], Shadow] = {}
         self._looked_at: set[bool] = set()
-        self.other_ends: list[tuple[int, str]] | None = None
-        """When those end that do not run yet or whose time is over, once asked for; not those that the cycle starts."""
+        self._kept_ends = KeptEnds(kept_pool, self.started)
         self.waiting = KeptBlockedQueue(self.backfill, self.ledger, kept_pool.limited)
 
     def _backfill(self) -> KeptBackfill:
@@ -80,10 +78,11 @@ class KeptCycle(PoolCycle):
         self.kept_pool.work_out()
         self.kept_pool.next_entitled[:] = self.entitled
         self.ledger.begin()
-        self._before = self.figures()
+        self._before = self.kept_pool.figures()
         self.queue = HeapQueue(
             self.kept_pool.level_heaps, self.kept_pool.lines, self.skipped_leaves.with_turns
         )
+        self.skipped_leaves.queue = self.queue
 
     def queue_of(self, levels: Mapping[Level, Line[C]]) -> HeapQueue[C]:
         """Candidates in the order of the queue."""
@@ -91,21 +90,15 @@ class KeptCycle(PoolCycle):
 
     # --- Stopping early --------------------------------------------------------------------------------------
 
-    def may_stop(self) -> bool:
-        """Whether the cycle may stop, because nobody left in the queue could act.
-
-        It is looked at again after twice as many have had turns that changed nothing.
-        """
-        if not self._is_look_due():
-            return False
-        self._look_after = max(NEXT_LOOK, 2 * self._infeasible_since)
-        return nothing_left(self)
-
-    def _is_look_due(self) -> bool:
-        """Whether so many have had turns that changed nothing that it is worth to look."""
+    def is_look_due(self) -> bool:
+        """Whether so many have had turns that changed nothing that it is worth to look whether the cycle may stop."""
         if self._infeasible_since < self._look_after:
             return False
         return not self._reserves or self.backfill.head is not None
+
+    def note_look(self) -> None:
+        """Note that it was looked whether the cycle may stop."""
+        self._look_after = max(NEXT_LOOK, 2 * self._infeasible_since)
 
     def skip_turns(self) -> bool:
         """Give candidates at the head of the queue their turns that are known to change nothing, up to the next that
@@ -125,7 +118,7 @@ class KeptCycle(PoolCycle):
 
     def _passes(self, candidate: Candidate) -> bool:
         """Give a candidate its turn, if it is known to change nothing and it is not time to look whether to stop."""
-        if candidate.several or (self._is_look_due() and not self.is_over):
+        if candidate.several or (self.is_look_due() and not self.is_over):
             return False
         blocked = self._known_to_stop(candidate)
         if blocked is None:
@@ -175,24 +168,10 @@ class KeptCycle(PoolCycle):
         without_victims = self.infeasible.is_without_victims(self.queue.level, candidate.leaf)
         return None if not without_victims and self.might_preempt(candidate) else cause
 
-    # --- Figures ---------------------------------------------------------------------------------------------
-
-    def figures(self) -> Figures:
-        """What every branch uses and was given, and what is left of its guarantee."""
-        usage = self.accounts.usage
-        return (usage.used[:], usage.reserved[:], usage.above[:], self.charges.left[:], self.given[:])
-
-    def set_figures(self, figures: Figures) -> None:
-        """Have them be those of some moment."""
-        usage = self.accounts.usage
-        shadow = (usage.used, usage.reserved, usage.above, self.charges.left, self.given)
-        for mine, theirs in zip(shadow, figures, strict=True):
-            mine[:] = theirs
-
     def take_back(self) -> None:
         """Leave what is kept as it was before the cycle."""
         self.ledger.rollback()
-        self.set_figures(self._before)
+        self.kept_pool.set_figures(self._before)
         for id_ in self.started:
             del self.placed_workloads[id_]
             self.allocations.pop(id_, None)
@@ -226,7 +205,7 @@ class KeptCycle(PoolCycle):
     def scale_up(self, placed: PlacedWorkload, pod: PodPlacement) -> None:
         """Count a pod that a workload has got above its minimum."""
         if not self._grown:
-            self._before_growth = self.figures()
+            self._before_growth = self.kept_pool.figures()
         self._grown.append((placed, pod))
         for eligible in self.kept_pool.victim_indexes():
             eligible.drop(placed)
@@ -235,8 +214,8 @@ class KeptCycle(PoolCycle):
     @contextmanager
     def as_before_growth(self) -> Iterator[None]:
         """Have things stand for a while as they did before anybody grew."""
-        after = self.figures()
-        self.set_figures(self._before_growth if self._grown else after)
+        after = self.kept_pool.figures()
+        self.kept_pool.set_figures(self._before_growth if self._grown else after)
         for placed, pod in reversed(self._grown):
             placed.pods = tuple([each for each in placed.pods if each != pod])
             self.ledger.undo(self.requests.of(placed.workload), [pod])
@@ -246,7 +225,7 @@ class KeptCycle(PoolCycle):
         for placed, pod in self._grown:
             placed.pods = (*placed.pods, pod)
             self.ledger.hold(self.requests.of(placed.workload), [pod])
-        self.set_figures(after)
+        self.kept_pool.set_figures(after)
 
     def count(self, placed: PlacedWorkload, milli: int) -> None:
         """Count what a workload gets in this cycle. What was known of turns and searches is known no more."""
@@ -333,7 +312,7 @@ class KeptCycle(PoolCycle):
         return self.context(reserved=candidate.reserved).tally(candidate.request)
 
     def _ends(self, *, reserved_only: bool) -> Iterator[End]:
-        return ends_of(self, reserved_only=reserved_only)
+        return self._kept_ends.of(reserved_only=reserved_only)
 
     def wait(self, blocked: Blocked, shadow: Shadow | None = None) -> None:
         """Let a candidate wait; the first one that lacks only a place gets the start reservation."""

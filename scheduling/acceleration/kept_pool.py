@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from scheduling.acceleration.cost_bounds import CostBounds
-from scheduling.acceleration.early_stop import Paths
 from scheduling.acceleration.eligible_victims import EligibleVictims
 from scheduling.acceleration.heap_queue import LevelHeaps
 from scheduling.acceleration.indexed_pods import IndexedPods
@@ -21,6 +20,7 @@ from scheduling.acceleration.kept_backfill import NEVER, Failed
 from scheduling.acceleration.kept_demand import KeptDemand, divide_again
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.search_context import SearchContext
+from scheduling.acceleration.tree_arrays import TreeArrays
 from scheduling.acceleration.waiting_index import Rows, WaitingIndex
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import OpenStatus, WorkloadInfo
@@ -31,6 +31,8 @@ from scheduling.engine.preemption.victims import PlacedWorkload, due_at, protect
 from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.quota.charging import ReservedHolding
 
+Figures = tuple[list[int], ...]
+"""What every branch uses and was given, and what is left of its guarantee, at some moment."""
 RUNNING, STOPPING = OpenStatus.RUNNING, OpenStatus.STOPPING
 MOST_NOTES = 2_000_000
 """Numbers of nodes or leaves in one list."""
@@ -53,13 +55,13 @@ class KeptPool(PoolState):
     def __init__(
         self,
         pool_nodes: PoolNodes,
-        paths: Paths,
+        tree_arrays: TreeArrays,
         requests: PodRequests,
         placed: Iterable[WorkloadInfo],
     ) -> None:
-        rows, tree = list(placed), paths.tree
+        rows, tree = list(placed), tree_arrays.tree
         super().__init__(pool_nodes, tree, requests, KeptLedger(pool_nodes.in_service, rows), 0)
-        self.paths = paths
+        self.tree_arrays = tree_arrays
         figures = (self.accounts.usage.used, self.entitled, self.given)
         self.level_heaps: LevelHeaps[Candidate] = LevelHeaps(tree, self.ratio, figures)
         self.lines = WaitingIndex(self.pool.policy, self.is_limited, self.level_heaps.note)
@@ -259,6 +261,20 @@ class KeptPool(PoolState):
     def limited(self) -> frozenset[int]:
         """The leaves that stand under a ceiling."""
         return frozenset(leaf for leaf in self.tree.leaf_of.values() if self.is_limited(leaf))
+
+    # --- Figures ---------------------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        """What every branch uses and was given, and what is left of its guarantee."""
+        usage = self.accounts.usage
+        return (usage.used[:], usage.reserved[:], usage.above[:], self.charges.left[:], self.given[:])
+
+    def set_figures(self, figures: Figures) -> None:
+        """Have them be those of some moment."""
+        usage = self.accounts.usage
+        kept = (usage.used, usage.reserved, usage.above, self.charges.left, self.given)
+        for mine, theirs in zip(kept, figures, strict=True):
+            mine[:] = theirs
 
     # --- What is due -----------------------------------------------------------------------------------------
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 from weakref import ref
 
-from scheduling.acceleration.early_stop import Paths
+from scheduling.acceleration.early_stop import StoppableCycle
 from scheduling.acceleration.intake import Intake
 from scheduling.acceleration.kept_cycle import KeptCycle
 from scheduling.acceleration.kept_pool import KeptPool
+from scheduling.acceleration.tree_arrays import TreeArrays
 from scheduling.acceleration.waiting_index import Rows
 from scheduling.engine.decide.reading import PENDING, is_topological, note_lost, read, selected_by
 from scheduling.engine.model.snapshot import Snapshot, WorkloadInfo
@@ -154,7 +155,9 @@ class KeptState:
         else:
             self._move_clock(now)
         self._indexed = False
-        cycles = {pool_id: KeptCycle(kept_pool, now) for pool_id, kept_pool in self.pools.items()}
+        cycles: dict[str, KeptCycle] = {
+            pool_id: StoppableCycle(kept_pool, now) for pool_id, kept_pool in self.pools.items()
+        }
         for cycle in cycles.values():
             cycle.begin()
         self._cycles = cycles
@@ -206,9 +209,9 @@ class KeptState:
         reading = read(state, self._now)
         self.tree, self.oddities = reading.tree, reading.oddities
         self._keys, self._topological = reading.labels, reading.topological
-        self.requests, paths = PodRequests(), Paths(self.tree)
+        self.requests, tree_arrays = PodRequests(), TreeArrays(self.tree)
         self.pools: dict[str, KeptPool] = {
-            pool_id: KeptPool(nodes, paths, self.requests, reading.placed[pool_id])
+            pool_id: KeptPool(nodes, tree_arrays, self.requests, reading.placed[pool_id])
             for pool_id, nodes in reading.nodes.items()
         }
         for kept_pool in self.pools.values():

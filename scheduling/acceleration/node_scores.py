@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.acceleration.grid import Grid
 from scheduling.acceleration.shapes import Shapes, grown
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine.model.quantities import in_arrays
 from scheduling.engine.model.snapshot import GPU_MILLI, NodeOrder
 from scheduling.engine.placement.free import NodeFree, pick_devices
-
-if TYPE_CHECKING:
-    from scheduling.acceleration.grid import Grid
-    from scheduling.acceleration.indexed_free import IndexedFree
-    from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.placement.pod_request import PodRequest
 
 NOWHERE = np.iinfo(np.int64).max
 """The key of a node that holds no pod of the request."""
@@ -47,10 +43,9 @@ class NodeScores:
     worked out once for all nodes of one shape.
     """
 
-    def __init__(self, index: IndexedFree, grid: Grid, request: PodRequest) -> None:
-        nodes = index.nodes
+    def __init__(self, grid: Grid, request: PodRequest) -> None:
+        nodes = grid.nodes
         usable = nodes.usable(request)
-        self._index = index
         self._request = request
         self._cpu, self._memory = in_arrays(request.cpu_milli), in_arrays(request.memory_mib)
         self._whole = in_arrays(request.whole)
@@ -60,7 +55,7 @@ class NodeScores:
         self._costs: Ints = np.zeros((len(grid.shapes.gpu), len(nodes.classes)), np.int64)
         for each in usable:
             self._costs[: len(each.costs), each.number] = each.costs
-        self._ranks = index.arrays.ranks_of(usable)
+        self._ranks = grid.arrays.ranks_of(usable)
         self._shapes: Shapes | None = None
         self._by_shape: Ints = np.zeros((0, 0), np.int64)
         self._pods: Ints = np.zeros(len(nodes.rows), np.int64)
@@ -71,7 +66,7 @@ class NodeScores:
     @property
     def pods(self) -> Ints:
         """How many pods each node holds."""
-        changed = self._index.changed
+        changed = self._grid.changed
         if self._counted < len(changed):
             stale = self._stale(self._counted)
             if len(stale):
@@ -82,7 +77,7 @@ class NodeScores:
     @property
     def keys(self) -> Ints:
         """How good each node is, :data:`NOWHERE` where no pod fits."""
-        changed = self._index.changed
+        changed = self._grid.changed
         if self._rated < len(changed):
             few = self._few_stale(changed)
             if few is None:
@@ -111,7 +106,7 @@ class NodeScores:
         Devices that nothing tells apart may stand in any order, and of CPU and memory only that decides for how many
         of the typical requests they suffice, before and after.
         """
-        free, kind_of, keys, known = self._index.free, self._index.nodes.class_of, self._keys, self._known
+        free, kind_of, keys, known = self._grid.node_free, self._grid.nodes.class_of, self._keys, self._known
         cpu, memory = self._request.cpu_milli, self._request.memory_mib
         shape_of, enough = self._grid.shapes.shape, self._grid.typical.enough
         for rank in ranks:
