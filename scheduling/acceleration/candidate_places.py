@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.search_context import SearchContext
 from scheduling.engine.placement.domains import Domain
-from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.placement.ledger import HeldPods
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.preemption.candidate_domains import FREE, Bound, CandidateDomain
 from scheduling.engine.preemption.capacity import VictimCapacity

@@ -7,7 +7,7 @@ import numpy as np
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.engine.placement.domains import Level
 from scheduling.engine.placement.free import pods_in
-from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.placement.ledger import HeldPods
 from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 

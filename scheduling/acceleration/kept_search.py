@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.placement.ledger import HeldPods
 from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, Search
 from scheduling.engine.preemption.victim_index import FirstVictims, TierIndex, VictimIndex
 from scheduling.engine.preemption.victims import Tier, Unit, UnitKey

@@ -12,7 +12,7 @@ from scheduling.acceleration.kept_cycle import KeptCycle
 from scheduling.acceleration.kept_pool import KeptPool
 from scheduling.acceleration.tree_arrays import TreeArrays
 from scheduling.acceleration.waiting_index import Rows
-from scheduling.engine.decide.reading import PENDING, is_topological, note_lost, read, selected_by
+from scheduling.engine.decide.decide import PENDING, is_topological, note_lost, read, selected_by
 from scheduling.engine.model.snapshot import Snapshot, WorkloadInfo
 from scheduling.engine.model.state import Changes, State
 from scheduling.engine.placement.pod_request import PodRequests

@@ -13,7 +13,7 @@ from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.kept_search import KeptSearch
 from scheduling.acceleration.victim_groups import NOWHERE, VictimGroup
 from scheduling.acceleration.waiting_index import Sort
-from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.placement.ledger import HeldPods
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import WorkloadClaim
 from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest

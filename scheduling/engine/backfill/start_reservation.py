@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from scheduling.engine.model.snapshot import PodPlacement, WorkloadInfo
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pick_devices, pods_in
-from scheduling.engine.placement.held_pods import HeldPods
-from scheduling.engine.placement.ledger import Ledger
+from scheduling.engine.placement.ledger import HeldPods, Ledger
 from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 

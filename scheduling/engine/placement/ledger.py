@@ -1,4 +1,5 @@
-"""The ledger: what of a pool's devices, CPU and memory is free, held and promised while a cycle decides (section 1).
+"""The ledger: what of a pool's devices, CPU and memory is free, held and promised while a cycle decides (section 1),
+and how many pods of a request nodes and domains hold.
 
 Each device is looked at in two ways: ``now`` is what is neither held nor promised, ``later`` what is left when
 everything that is stopping is gone. What a cycle preempts is still held, unless it was only Queued.
@@ -6,7 +7,9 @@ everything that is stopping is gone. What a cycle preempts is still held, unless
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from scheduling.engine.model.snapshot import (
     DeviceShare,
@@ -16,9 +19,9 @@ from scheduling.engine.model.snapshot import (
     WorkloadInfo,
 )
 from scheduling.engine.placement.domains import Domain
-from scheduling.engine.placement.free import NodeFree, Picks, free_when_empty
+from scheduling.engine.placement.free import NodeFree, Picks, free_when_empty, pods_in
 from scheduling.engine.placement.node_index import NOTHING_EXCLUDED, Excluded, NodeIndex, Spot, extra_spot
-from scheduling.engine.placement.nodes import Nodes
+from scheduling.engine.placement.nodes import Nodes, Where
 from scheduling.engine.placement.pod_request import PodRequest
 
 STOPPING = OpenStatus.STOPPING
@@ -272,3 +275,36 @@ class Ledger:
         free = zip(self.nodes.rows, self.now.free, strict=True)
         counting = [node_free.gpu for node, node_free in free if node.ready and not node.cordoned]
         return sum([left for gpu in counting for left in gpu if left > 0])
+
+
+class HeldPods:
+    """How many pods of a request the nodes of some domains hold when all that is stopping is gone, by node and by
+    domain."""
+
+    def __init__(self, ledger: Ledger, request: PodRequest, domains: Iterable[Domain]) -> None:
+        self._ledger = ledger
+        self._request = request
+        self.domains = tuple(domains)
+        self.where = self._where()
+        self.pods: Counter[int] = Counter()
+        self.totals = [0] * len(self.domains)
+        self._count_all()
+
+    def _where(self) -> Where:
+        return self._ledger.nodes.where(self.domains)
+
+    def _count_all(self) -> None:
+        """Count on each node."""
+        for rank, (number, costs) in self.where.items():
+            count = pods_in(self._ledger.later.free[rank], costs, self._request)
+            if count:
+                self.pods[rank] = count
+                self.totals[number] += count
+
+    @cached_property
+    def empties(self) -> dict[int, int]:
+        """How many pods each node would hold if it ran nothing of ours."""
+        nodes, rows = self._ledger.nodes.rows, self.where.items()
+        return {
+            rank: pods_in(free_when_empty(nodes[rank]), costs, self._request) for rank, (_, costs) in rows
+        }

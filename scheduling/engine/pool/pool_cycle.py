@@ -10,7 +10,7 @@ from scheduling.engine.backfill.passing import Backfill, BlockedHead
 from scheduling.engine.backfill.start_reservation import End, Shadow, reserve_start
 from scheduling.engine.model.plan import Allocation, Rule
 from scheduling.engine.model.snapshot import PodPlacement, Queueing, WorkloadInfo
-from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.placement.ledger import HeldPods
 from scheduling.engine.pool.blocked_queue import BlockedQueue
 from scheduling.engine.pool.pool_state import PoolState
 from scheduling.engine.preemption.candidate_domains import among, candidate_domains, find_victims

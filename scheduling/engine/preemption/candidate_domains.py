@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from scheduling.engine.placement.domains import Domain
-from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.placement.ledger import HeldPods
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, Victims
 from scheduling.engine.preemption.victim_index import VictimIndex

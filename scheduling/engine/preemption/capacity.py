@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from scheduling.engine.placement.free import NodeFree, pods_in
-from scheduling.engine.placement.held_pods import HeldPods
-from scheduling.engine.placement.ledger import Ledger
+from scheduling.engine.placement.ledger import HeldPods, Ledger
 from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.victims import Unit

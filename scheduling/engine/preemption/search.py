@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.placement.held_pods import HeldPods
-from scheduling.engine.placement.ledger import Ledger
+from scheduling.engine.placement.ledger import HeldPods, Ledger
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.capacity import VictimCapacity
 from scheduling.engine.preemption.joint_eligibility import JointEligibility

@@ -23,7 +23,7 @@ from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import QuotaAccounts, Tree
-from scheduling.engine.reasons import sentences as reasons
+from scheduling.engine.reasons import misfit_sentences, sentences
 from scheduling.engine.reasons.misfits import Obstacle, of_nodes, of_quota
 
 Candidacies = tuple[Candidate, ...]
@@ -85,7 +85,7 @@ class Eligibility:
         """Where each of these workloads stands."""
         found = SortedWorkloads({pool_id: [] for pool_id in self._pools})
         for workload in workloads:
-            reason = reasons.of_workload(workload, now)
+            reason = sentences.of_workload(workload, now)
             if reason is not None:
                 found.out[workload.id] = (None, reason)
                 continue
@@ -113,7 +113,7 @@ class Eligibility:
     def _fit(self, setting: PoolView, request: PodRequest, workload: WorkloadInfo) -> PoolFit:
         """What pause and nodes of a pool say to it."""
         pool, nodes, pods = setting.pool, setting.pool_nodes.in_service, workload.min_pods
-        paused = Obstacle(reasons.pool_paused(pool)) if pool.paused else None
+        paused = Obstacle(sentences.pool_paused(pool)) if pool.paused else None
         of_its_nodes = of_nodes(setting.pool_nodes, request, pods)
         pod = nodes.pod_milli(request)
         wanted = min(workload.pods, nodes.most_together(request))
@@ -162,14 +162,14 @@ class Eligibility:
                 out = (fit.pool_request.pool, obstacle.reason)
                 if obstacle.is_for_others:
                     reason = obstacle.reason
-                    return out[0], reason if named or len(fits) < 2 else reasons.nowhere_else(reason)
+                    return out[0], reason if named or len(fits) < 2 else sentences.nowhere_else(reason)
                 obstacles.append(out)
         pool, reason = max(
             obstacles,
             key=lambda out: CODES.index(out[1].code),
-            default=(None, reasons.no_pool(named=named)),
+            default=(None, sentences.no_pool(named=named)),
         )
-        return pool, reasons.in_no_pool(reason, named=named) if len(obstacles) > 1 else reason
+        return pool, sentences.in_no_pool(reason, named=named) if len(obstacles) > 1 else reason
 
     def _obstacle_in(self, fit: PoolFit, workload: WorkloadInfo, leaf: int) -> Obstacle | None:
         """What keeps it out of one pool: of a paused one the pause only where it could start if that were over."""
@@ -178,7 +178,7 @@ class Eligibility:
         found = self._obstacle_of(fit, fit.resumed, workload, leaf)
         if found is None or found.back_milli is not None:
             return fit.obstacle
-        return replace(found, reason=reasons.impossible_and_paused(found.reason, fit.paused))
+        return replace(found, reason=sentences.impossible_and_paused(found.reason, fit.paused))
 
     def _obstacle_of(
         self, fit: PoolFit, obstacle: Obstacle | None, workload: WorkloadInfo, leaf: int
@@ -202,7 +202,9 @@ class Eligibility:
             return obstacle
         most = self.most_ever(fit, leaf, workload.reserved)
         admitted = (each for each in obstacle.examples if each.pods * each.gpus * GPU_MILLI <= most)
-        return replace(obstacle, reason=reasons.in_smaller_pods(obstacle.reason, next(admitted, None)))
+        return replace(
+            obstacle, reason=misfit_sentences.in_smaller_pods(obstacle.reason, next(admitted, None))
+        )
 
 
 def what_it_asks(workload: WorkloadInfo) -> tuple[Hashable, ...]:

@@ -28,10 +28,9 @@ from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Blocked, Cause
-from scheduling.engine.reasons import sentences as reasons
-from scheduling.engine.reasons.allocations import Allocations, Parts
+from scheduling.engine.reasons import sentences, waiting_sentences
 from scheduling.engine.reasons.eta import Forecast
-from scheduling.engine.reasons.figures import findings, pool_figures, team_figures
+from scheduling.engine.reasons.figures import Allocations, Parts, findings, pool_figures, team_figures
 from scheduling.engine.reasons.misfits import is_of_type
 
 by_id = attrgetter("workload")
@@ -110,7 +109,7 @@ def _keeps(cycle: PoolCycle, grown: Grown) -> Iterable[Keep]:
 
 def _keep(cycle: PoolCycle, placed: PlacedWorkload, allocation: Parts) -> Keep:
     waits = placed.waits_for_victims(cycle.ledger)
-    reason = reasons.waiting_for_victims(placed.milli) if waits else None
+    reason = waiting_sentences.waiting_for_victims(placed.milli) if waits else None
     return Keep(placed.workload.id, cycle.pool.id, allocation, reason)
 
 
@@ -232,22 +231,28 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
     charges, leaf = cycle.charges, candidate.leaf
     if blocked.cause is Cause.GUARANTEE:
         left = min(blocked.available, charges.available(leaf))
-        return reasons.waiting_for_reservation(cycle.tree, charges, leaf, asked, left, pool=cycle.pool)
+        return waiting_sentences.waiting_for_reservation(
+            cycle.tree, charges, leaf, asked, left, pool=cycle.pool
+        )
     if blocked.cause is Cause.CEILING and blocked.ceiling is not None:
         passed = charges.ceiling_passed(leaf, asked, reserved=candidate.reserved)
         left = charges.available(leaf)
         if candidate.reserved and passed is not None and not passed.by_maximum and left < asked:
             # What it was blocked by is not what it lacks now: others have used up its guarantee since.
-            return reasons.waiting_for_reservation(cycle.tree, charges, leaf, asked, left, pool=cycle.pool)
-        return reasons.waiting_for_ceiling(cycle.tree, passed or blocked.ceiling, asked)
+            return waiting_sentences.waiting_for_reservation(
+                cycle.tree, charges, leaf, asked, left, pool=cycle.pool
+            )
+        return waiting_sentences.waiting_for_ceiling(cycle.tree, passed or blocked.ceiling, asked)
     if blocked.cause is Cause.BEHIND:
         at = cycle.head.shadow.at if cycle.head is not None else None
         timed = at is not None and at > cycle.now
         available, strict = free.of(candidate.request), cycle.is_shut
-        return reasons.behind_reservation(asked, available, blocked.ahead, strict=strict, timed=timed)
+        return waiting_sentences.behind_reservation(
+            asked, available, blocked.ahead, strict=strict, timed=timed
+        )
     request, level = candidate.request, candidate.request.topology.required
     closed = [cycle.nodes.rows[rank] for rank in free.closed(request, candidate.pods)]
-    return reasons.waiting_for_place(
+    return waiting_sentences.waiting_for_place(
         cycle.pool,
         asked,
         free.of(request),
@@ -263,6 +268,6 @@ def _out(outsider: Outsider, now: int) -> Wait:
     workload, pool_id, reason = outsider
     why = "It is not in the queue."
     if reason.code is ReasonCode.BACKING_OFF:
-        due = reasons.of_workload(workload, now) or reason
+        due = sentences.of_workload(workload, now) or reason
         return Wait(workload.id, pool_id, None, due, Eta(workload.backing_off_until, None, why))
     return Wait(workload.id, pool_id, None, reason, Eta(None, None, why))
