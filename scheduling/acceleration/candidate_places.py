@@ -138,14 +138,14 @@ def _bound(
     capacity = VictimCapacity(context.ledger, preemptor.request, preemptor.pods, tally, preemptor.closed)
     tier = FREE[0]
     gone: dict[str, set[int]] = {}
-    units = [unit for each in nearby for unit in each.units(context.ledger)]
-    for unit in sorted(units, key=lambda unit: unit.tier):
+    victims = [victim for each in nearby for victim in each.as_victims(context.ledger)]
+    for victim in sorted(victims, key=lambda victim: victim.tier):
         if capacity.enough:
             break
-        taken = gone.setdefault(unit.placed.workload.id, set())
-        capacity.change(unit.without(frozenset(taken)) if taken else unit, 1)
-        taken.update(pod.pod_index for pod in unit.pods)
-        tier = unit.tier
+        taken = gone.setdefault(victim.placed.workload.id, set())
+        capacity.change(victim.without(frozenset(taken)) if taken else victim, 1)
+        taken.update(pod.pod_index for pod in victim.pods)
+        tier = victim.tier
     return (tier, 0) if capacity.enough else None
 
 

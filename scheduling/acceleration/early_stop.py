@@ -61,7 +61,7 @@ class _Look:
     def __init__(self, cycle: KeptCycle) -> None:
         self._cycle = cycle
         self._tree = cycle.tree
-        self._known_rooms: list[Ints] | None = None
+        self._known_head_rooms: list[Ints] | None = None
         self.suspects: dict[Level, frozenset[int]] = {}
         self._some: dict[int | None, NDArray[np.bool_]] = {}
         self._held: dict[int, Ints] = {}
@@ -114,7 +114,7 @@ class _Look:
             leaf
             for leaf in self._limited(line)
             if charges.ceiling_passed(leaf, line.least()[leaf], reserved=False) is None
-            and any(backfill.might_fit(each.request, each.pods) for each in line.sorts(leaf))
+            and any(backfill.might_fit(each.request, each.pods) for each in line.preemptor_kinds(leaf))
         ]
         return any(
             backfill.might_start(each.request, each.pods, each.workload.time_limit_ms)
@@ -161,7 +161,9 @@ class _Look:
         """Those of some leaves where somebody left might find victims."""
         kept_pool, context = self._cycle.kept_pool, self._cycle.context(reserved=False)
         for leaf in leaves:
-            infeasible = leaf not in kept_pool.limited and context.are_infeasible(leaf, line.sorts(leaf))
+            infeasible = leaf not in kept_pool.limited and context.are_infeasible(
+                leaf, line.preemptor_kinds(leaf)
+            )
             if not (infeasible or self._find_nothing(self._left(line, (leaf,)))):
                 yield leaf
 
@@ -188,8 +190,8 @@ class _Look:
         rows = paths.rows[leaves]
         found = np.zeros(len(leaves), dtype=bool)
         lower = self._lower(priority)
-        for node_free in self._free():
-            above = self._branches_with_some(priority) & (node_free < 0)
+        for head_room in self._head_rooms():
+            above = self._branches_with_some(priority) & (head_room < 0)
             if not above.any():
                 continue
             beside = paths.summed(above.astype(np.int64))
@@ -197,18 +199,18 @@ class _Look:
             for depth in range(rows.shape[1] - 1, -1, -1):
                 branch = rows[:, depth]
                 there = branch >= 0
-                within &= ~there | (node_free[branch] + lower[branch] >= needs)
+                within &= ~there | (head_room[branch] + lower[branch] >= needs)
                 found |= there & within & (beside[paths.parents[branch]] - above[branch] > 0)
         return [int(leaf) for leaf in leaves[found]]
 
-    def _free(self) -> list[Ints]:
+    def _head_rooms(self) -> list[Ints]:
         """What each branch lacks of its entitlement, and of its guarantee; negative where it is above."""
-        if self._known_rooms is None:
+        if self._known_head_rooms is None:
             cycle = self._cycle
             used = np.array(cycle.accounts.usage.used, dtype=np.int64)
-            dues = (cycle.entitled, cycle.accounts.quotas.guarantee)
-            self._known_rooms = [np.array(due, dtype=np.int64) - used for due in dues]
-        return self._known_rooms
+            bases = (cycle.entitled, cycle.accounts.quotas.guarantee)
+            self._known_head_rooms = [np.array(due, dtype=np.int64) - used for due in bases]
+        return self._known_head_rooms
 
     def _lower(self, priority: int | None) -> Ints:
         """What those of lower priority hold below each branch; nothing if there is no priority."""

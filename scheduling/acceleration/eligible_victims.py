@@ -18,7 +18,7 @@ from scheduling.engine.preemption.victim_index import VictimIndex
 from scheduling.engine.preemption.victims import PlacedWorkload, Tier
 from scheduling.engine.quota.tree import ROOT, Tree
 
-Lying = tuple[PlacedWorkload, int, Picks]
+PodOnNode = tuple[PlacedWorkload, int, Picks]
 """Whose pod lies on a node, its index, and the devices it holds there."""
 Cell = tuple[int, int]
 """A leaf of the tree and a priority: no rule tells its workloads apart."""
@@ -49,7 +49,7 @@ class EligibleVictims(VictimIndex):
         self._milli: dict[int, list[int]] = {}
         self._by_tier: dict[Tier, TierVictims] | None = None
         self._by_rank: dict[int, dict[str, PlacedWorkload]] | None = None
-        self._on_rank: dict[int, list[list[Lying]]] = {}
+        self._on_rank: dict[int, list[list[PodOnNode]]] = {}
         self._holdings: Holdings | None = None
         self.changed: list[int] = []
         self.joined: list[Joined] = []
@@ -225,12 +225,12 @@ class EligibleVictims(VictimIndex):
             self._holdings = Holdings(self._ledger, self._placed_workloads)
         return self._holdings.refresh()
 
-    def on(self, rank: int) -> Sequence[list[Lying]]:
+    def on(self, rank: int) -> Sequence[list[PodOnNode]]:
         """Who has pods on a node: the pods of each."""
         found = self._on_rank.get(rank)
         if found is None:
             near = self._near().get(rank, NOBODY).values()
-            found = self._on_rank[rank] = [self._lying(placed, rank) for placed in near]
+            found = self._on_rank[rank] = [self._pods_on(placed, rank) for placed in near]
         return found
 
     def all_ranks(self) -> list[int]:
@@ -242,7 +242,7 @@ class EligibleVictims(VictimIndex):
         for rank, _ in placed.spots(self._ledger).values():
             yield rank
 
-    def _lying(self, placed: PlacedWorkload, rank: int) -> list[Lying]:
+    def _pods_on(self, placed: PlacedWorkload, rank: int) -> list[PodOnNode]:
         """The pods of a workload on a node."""
         spots = placed.spots(self._ledger)
         return [(placed, index, picks) for index, (at, picks) in spots.items() if at == rank]

@@ -193,7 +193,7 @@ class GroupBoundsIndex:
         self._parts: dict[VictimGroup, FreeableDevices] = {}
         self._of: dict[VictimGroup, GroupBounds] = {}
         self._by_lower: dict[tuple[int | None, int | None], dict[FreeableDevices, None]] = {}
-        self._lying: dict[int, dict[FreeableDevices, None]] = {}
+        self._pods_on: dict[int, dict[FreeableDevices, None]] = {}
         self._through: dict[int, dict[FreeableDevices, None]] = {}
         self._seen = (len(ledger.freed), len(eligible.joined))
 
@@ -241,7 +241,7 @@ class GroupBoundsIndex:
         """Them, to be kept up to date."""
         self._by_lower.setdefault((yields.group.below, yields.group.own), {})[yields] = None
         for rank in yields.most:
-            self._lying.setdefault(rank, {})[yields] = None
+            self._pods_on.setdefault(rank, {})[yields] = None
         for branch, _ in yields.group.fair:
             self._through.setdefault(branch, {})[yields] = None
         return yields
@@ -249,7 +249,7 @@ class GroupBoundsIndex:
     def _strike(self, yields: FreeableDevices) -> None:
         del self._by_lower[yields.group.below, yields.group.own][yields]
         for rank in yields.ranks:
-            del self._lying[rank][yields]
+            del self._pods_on[rank][yields]
         for branch, _ in yields.group.fair:
             del self._through[branch][yields]
 
@@ -257,7 +257,7 @@ class GroupBoundsIndex:
         """Forget all; whoever looks at some of it sees that it is not that any more."""
         for group_bounds in self._of.values():
             group_bounds.spoil()
-        for kept in (self._parts, self._of, self._by_lower, self._lying, self._through):
+        for kept in (self._parts, self._of, self._by_lower, self._pods_on, self._through):
             kept.clear()
 
     # --- What could be more than before ----------------------------------------------------------------------
@@ -274,7 +274,7 @@ class GroupBoundsIndex:
             self._forget()
         elif self._parts:
             for rank in dict.fromkeys(freed[before[0] :]):
-                for each in self._lying.get(rank, ()):
+                for each in self._pods_on.get(rank, ()):
                     each.mark(rank)
             for new in joined[before[1] :]:
                 self._note_joined(new)
@@ -294,7 +294,7 @@ class GroupBoundsIndex:
         for rank in joined.ranks:
             for each in found:
                 if each.mark(rank):
-                    self._lying.setdefault(rank, {})[each] = None
+                    self._pods_on.setdefault(rank, {})[each] = None
 
     def note_excess(self, branch: int) -> bool:
         """Mark those who go by how much a branch is above what is due to it: that has changed. Whether some may give

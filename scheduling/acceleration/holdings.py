@@ -185,8 +185,8 @@ class Holdings:
         for at in np.flatnonzero(counts > 1).tolist():
             placed = placed_workloads[at]
             if len(placed.pods) > placed.workload.min_pods:
-                *units, _ = placed.units(self._ledger)
-                held = {unit.pods[0].pod_index: unit.milli for unit in units}
+                *victims, _ = placed.as_victims(self._ledger)
+                held = {victim.pods[0].pod_index: victim.milli for victim in victims}
                 for row, pod in enumerate(placed.pods, begins[at]):
                     if pod.pod_index in held:
                         index[row], milli[row], spare[row] = pod.pod_index, held[pod.pod_index], True

@@ -9,7 +9,7 @@ from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queue.candidate import Candidate, Cause, PoolRequest
 from scheduling.engine.queue.order import Level
 
-Sort = tuple[int, int, PodRequest, int, bool]
+SearchKind = tuple[int, int, PodRequest, int, bool]
 """What those have in common who find the same victims, or none: leaf, priority, what their pods ask, how many must
 start, whether some nodes are not for them."""
 
@@ -25,7 +25,7 @@ class InfeasibleTurns:
     def __init__(self) -> None:
         self._causes: dict[Kind, Cause] = {}
         self._turns: dict[Turn, Cause] = {}
-        self._searched: set[Sort] = set()
+        self._searched: set[SearchKind] = set()
         self._without_victims: tuple[Level, frozenset[int]] | None = None
 
     def forget(self) -> None:
@@ -61,11 +61,11 @@ class InfeasibleTurns:
 
     def failed_search(self, candidate: Candidate, closed: Iterable[int]) -> None:
         """Note that a search for victims, on nodes that are not ``closed``, found none."""
-        self._searched.add(_sort(candidate, closed))
+        self._searched.add(_search_kind(candidate, closed))
 
     def has_failed(self, candidate: Candidate, closed: Iterable[int]) -> bool:
         """Whether such a search found none already."""
-        return _sort(candidate, closed) in self._searched
+        return _search_kind(candidate, closed) in self._searched
 
     def note_without_victims(self, level: Level, but: frozenset[int]) -> None:
         """Note that nobody of a level finds victims, ceilings aside, but in some leaves."""
@@ -80,5 +80,5 @@ class InfeasibleTurns:
         )
 
 
-def _sort(candidate: Candidate, closed: Iterable[int]) -> Sort:
+def _search_kind(candidate: Candidate, closed: Iterable[int]) -> SearchKind:
     return (candidate.leaf, candidate.priority, candidate.request, candidate.pods, bool(closed))

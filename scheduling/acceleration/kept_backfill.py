@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.node_index import might_hold
 from scheduling.engine.backfill.passing import Backfill
-from scheduling.engine.backfill.start_reservation import Shadow
+from scheduling.engine.backfill.start_reservation import EarliestStart
 from scheduling.engine.model.snapshot import PodPlacement, Policy
 from scheduling.engine.placement.node_index import NOTHING_EXCLUDED
 from scheduling.engine.placement.pod_request import PodRequest
@@ -49,9 +49,9 @@ class KeptBackfill(Backfill):
             request: failed for (request, outside_head), failed in self._no_place.items() if not outside_head
         }
 
-    def reserve(self, candidate: Candidate, shadow: Shadow) -> None:
+    def reserve(self, candidate: Candidate, earliest: EarliestStart) -> None:
         """Give the first blocked workload its start reservation."""
-        super().reserve(candidate, shadow)
+        super().reserve(candidate, earliest)
         self._forget_head()
 
     def open(self) -> None:
@@ -118,8 +118,8 @@ class KeptBackfill(Backfill):
         """Whether so many pods of the request find no place as things stand."""
         if self.is_without_place(request, pods, outside_head=outside_head):
             return True
-        shadow = self.head.shadow.extra if outside_head and self.head is not None else NOTHING_EXCLUDED
-        placements = self._ledger.place(request, range(pods), excluded=shadow)
+        earliest = self.head.earliest.extra if outside_head and self.head is not None else NOTHING_EXCLUDED
+        placements = self._ledger.place(request, range(pods), excluded=earliest)
         if placements is None:
             self._note_without_place(request, pods, outside_head=outside_head)
             return True

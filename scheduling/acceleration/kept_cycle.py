@@ -20,14 +20,14 @@ from scheduling.acceleration.kept_pool import KeptPool
 from scheduling.acceleration.search_context import SearchContext
 from scheduling.acceleration.skipped_leaves import SkippedLeaves
 from scheduling.acceleration.victim_groups import VictimGroup
-from scheduling.engine.backfill.start_reservation import End, Shadow
+from scheduling.engine.backfill.start_reservation import EarliestStart, End
 from scheduling.engine.model.plan import Allocation, Rule
 from scheduling.engine.model.snapshot import PodPlacement
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.policy import claim_of
-from scheduling.engine.preemption.search import PreemptionRequest, Victims
-from scheduling.engine.preemption.victims import PlacedWorkload, Unit
+from scheduling.engine.preemption.search import PreemptionRequest, VictimSet
+from scheduling.engine.preemption.victims import PlacedWorkload, Victim
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queue.order import C, Level, Line
 
@@ -61,7 +61,7 @@ class KeptCycle(PoolCycle):
         self._look_after = 0
         self._grown: list[tuple[PlacedWorkload, PodPlacement]] = []
         self._recharged: dict[str, list[Allocation]] = {}
-        self._estimates: dict[tuple[PodRequest, int, bool], Shadow] = {}
+        self._estimates: dict[tuple[PodRequest, int, bool], EarliestStart] = {}
         self._looked_at: set[bool] = set()
         self._kept_ends = KeptEnds(kept_pool, self.started)
         self.waiting = KeptBlockedQueue(self.backfill, self.ledger, kept_pool.limited)
@@ -263,7 +263,7 @@ class KeptCycle(PoolCycle):
             claim, candidate.request, candidate.pods, closed
         ) and not self.infeasible.has_failed(candidate, closed())
 
-    def _search(self, candidate: Candidate, request: PreemptionRequest) -> Victims | None:
+    def _search(self, candidate: Candidate, request: PreemptionRequest) -> VictimSet | None:
         """Search, where it might find victims as things stand."""
         context = self.context(reserved=candidate.reserved)
         found = find_victims(context, request) if context.might_take_as_of_now(request) else None
@@ -271,14 +271,14 @@ class KeptCycle(PoolCycle):
             self.infeasible.failed_search(candidate, request.closed)
         return found
 
-    def _preempt(self, candidate: Candidate, unit: Unit, rule: Rule) -> None:
+    def _preempt(self, candidate: Candidate, victim: Victim, rule: Rule) -> None:
         """Let one victim go."""
-        placed = unit.placed
+        placed = victim.placed
         self.kept_pool.note_moved(placed.leaf)
         victim_indexes = [eligible for eligible in self.kept_pool.victim_indexes() if eligible.drop(placed)]
-        super()._preempt(candidate, unit, rule)
-        self.skipped_leaves.note(placed.leaf, -unit.milli, reserved=False)
-        for eligible in () if unit.whole else victim_indexes:
+        super()._preempt(candidate, victim, rule)
+        self.skipped_leaves.note(placed.leaf, -victim.milli, reserved=False)
+        for eligible in () if victim.whole else victim_indexes:
             eligible.add(placed)
 
     def group_might_do(self, group: VictimGroup, request: PodRequest, pods: int) -> bool:
@@ -300,13 +300,13 @@ class KeptCycle(PoolCycle):
 
     # --- Waiting --------------------------------------------------------------------------------------------
 
-    def estimate(self, candidate: Candidate) -> Shadow:
+    def estimate(self, candidate: Candidate) -> EarliestStart:
         """The start reservation that the candidate would get."""
         alike = (candidate.request, candidate.pods, candidate.reserved)
-        shadow = self._estimates.get(alike)
-        if shadow is None:
-            shadow = self._estimates[alike] = super().estimate(candidate)
-        return shadow
+        earliest = self._estimates.get(alike)
+        if earliest is None:
+            earliest = self._estimates[alike] = super().estimate(candidate)
+        return earliest
 
     def _held_pods(self, candidate: Candidate) -> IndexedPods | None:
         return self.context(reserved=candidate.reserved).tally(candidate.request)
@@ -314,14 +314,14 @@ class KeptCycle(PoolCycle):
     def _ends(self, *, reserved_only: bool) -> Iterator[End]:
         return self._kept_ends.of(reserved_only=reserved_only)
 
-    def wait(self, blocked: Blocked, shadow: Shadow | None = None) -> None:
+    def wait(self, blocked: Blocked, earliest: EarliestStart | None = None) -> None:
         """Let a candidate wait; the first one that lacks only a place gets the start reservation."""
         self._infeasible_since += 1
-        super().wait(blocked, shadow)
+        super().wait(blocked, earliest)
 
-    def _reserve(self, candidate: Candidate, shadow: Shadow) -> None:
+    def _reserve(self, candidate: Candidate, earliest: EarliestStart) -> None:
         self.infeasible.forget()
-        super()._reserve(candidate, shadow)
+        super()._reserve(candidate, earliest)
         self._estimates.clear()  # What is kept for the head changes as others pass it.
 
     def offer_again(self, elsewhere: Sequence[Candidate] = (), *, head_left: bool = False) -> list[str]:

@@ -33,7 +33,15 @@ class LeafCandidates:
     cycle after which few come and go is not to count all who wait.
     """
 
-    __slots__ = ("_candidates", "_pool_requests", "_sorts", "_takes", "_workloads", "leaf", "reserved")
+    __slots__ = (
+        "_candidates",
+        "_pool_requests",
+        "_preemptor_kinds",
+        "_takes",
+        "_workloads",
+        "leaf",
+        "reserved",
+    )
 
     def __init__(self, leaf: int, *, reserved: bool) -> None:
         self.leaf = leaf
@@ -42,7 +50,7 @@ class LeafCandidates:
         self._pool_requests: list[PoolRequest] = []
         self._candidates: list[Candidate] = []
         self._takes: Counter[PoolRequest] | None = None
-        self._sorts: Counter[Takes] | None = None
+        self._preemptor_kinds: Counter[Takes] | None = None
 
     def __len__(self) -> int:
         """How many there are."""
@@ -52,7 +60,7 @@ class LeafCandidates:
         """Have somebody wait who is in no other queue."""
         self._workloads.append(workload)
         self._pool_requests.append(pool_request)
-        self._takes = self._sorts = None
+        self._takes = self._preemptor_kinds = None
 
     def add(self, candidate: Candidate) -> bool:
         """Put in a candidate; false if others have his priority and take the same, as far as anybody has asked."""
@@ -68,16 +76,16 @@ class LeafCandidates:
 
     def _count(self, candidate: Candidate, by: int) -> bool:
         """Count one more (or, negative, less); whether he is the only one of his sort."""
-        only = self._takes is None and self._sorts is None
+        only = self._takes is None and self._preemptor_kinds is None
         if self._takes is not None:
             only = _count_one(self._takes, candidate.pool_request, by)
-        if self._sorts is not None:
-            only = _count_one(self._sorts, (candidate.priority, candidate.pool_request), by) or only
+        if self._preemptor_kinds is not None:
+            only = _count_one(self._preemptor_kinds, (candidate.priority, candidate.pool_request), by) or only
         return only
 
     def merge(self, other: LeafCandidates) -> None:
         """Put in those of another row."""
-        self._takes = self._sorts = None
+        self._takes = self._preemptor_kinds = None
         self._workloads += other._workloads
         self._pool_requests += other._pool_requests
         self._candidates = sorted(self._candidates + other._candidates, key=by_key)
@@ -100,11 +108,13 @@ class LeafCandidates:
         return self._takes
 
     @property
-    def sorts(self) -> Mapping[Takes, int]:
+    def preemptor_kinds(self) -> Mapping[Takes, int]:
         """How many of them have the same priority and take the same."""
-        if self._sorts is None:
-            self._sorts = Counter([(each.priority, each.pool_request) for each in self.candidates()])
-        return self._sorts
+        if self._preemptor_kinds is None:
+            self._preemptor_kinds = Counter(
+                [(each.priority, each.pool_request) for each in self.candidates()]
+            )
+        return self._preemptor_kinds
 
     @property
     def several(self) -> int:

@@ -137,7 +137,7 @@ def _indexed(index: IndexedFree, usable: Usable, request: PodRequest) -> Iterabl
 
 
 def _scanned(index: IndexedFree, usable: Usable, request: PodRequest) -> Iterable[tuple[int, int]]:
-    """(key, rank) of the nodes of a kind with several sorts of device, or with slices, tightest first, by looking at
+    """(key, rank) of the nodes of a kind with several kinds of device, or with slices, tightest first, by looking at
     each. Of nodes with a slice for the pod that with the fewest others comes first."""
     found = []
     is_slice = [device.slicing is not Slicing.WHOLE for device in index.nodes.classes[usable.number].devices]

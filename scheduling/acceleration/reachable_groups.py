@@ -16,7 +16,7 @@ from scheduling.engine.quota.tree import ROOT
 
 
 class Full(NamedTuple):
-    """A branch of a preemptor's own that is too full for him, by one of the dues: so it is while it lacks less than
+    """A branch of a preemptor's own that is too full for him, by one of the bases: so it is while it lacks less than
     ``room`` of what is due to it.
 
     ``relieved``: with what has joined the index below it, all of which might leave for him.
@@ -29,7 +29,7 @@ class Full(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reach:
+class ReachableVictims:
     """Whom the preemptors of one leaf, priority and size could take, as things stood at some ``time``.
 
     ``at_once`` are those whom they could take first, by branch and priority; ``group`` those whom they could ever. It
@@ -44,7 +44,7 @@ class Reach:
     seen: int = -1
 
 
-class Reaches:
+class ReachableIndex:
     """The reaches of the preemptors of one class, reserved or elastic, in one pool; the bounds are told what to look at
     again.
 
@@ -60,16 +60,16 @@ class Reaches:
         self._bounds = bounds
         self._tree = preemption_policy.accounts.tree
         self._usage = preemption_policy.accounts.usage
-        self._reaches: dict[tuple[int, int, int], Reach] = {}
+        self._reachable: dict[tuple[int, int, int], ReachableVictims] = {}
         self.time = 0
         self.gains = 0
         self._changed = [0] * len(self._tree)
         self._joined = [0] * len(self._tree)
         self._entitled = list(preemption_policy.entitled)
         self._used = list(self._usage.used)
-        self._above = [self._dues_passed(branch) for branch in range(len(self._tree))]
+        self._above = [self._bases_passed(branch) for branch in range(len(self._tree))]
         self._above_in: dict[tuple[int, int], list[int]] = {}
-        self._dues = {
+        self._due_by = {
             BY_ENTITLEMENT: preemption_policy.entitled,
             BY_GUARANTEE: preemption_policy.accounts.quotas.guarantee,
         }
@@ -83,7 +83,7 @@ class Reaches:
             rows = enumerate(zip(self._entitled, entitled, self._used, used, strict=True))
             self._note([at for at, (due, now_due, had, has) in rows if due != now_due or had != has])
 
-    def _dues_passed(self, branch: int) -> int:
+    def _bases_passed(self, branch: int) -> int:
         """Which of entitlement and guarantee a branch is above."""
         used, guarantee = self._usage.used[branch], self._preemption_policy.accounts.quotas.guarantee[branch]
         return (BY_ENTITLEMENT if used > self._entitled[branch] else 0) | (
@@ -124,7 +124,7 @@ class Reaches:
             used, due = self._usage.used[branch], entitled[branch]
             gains = used < self._used[branch] or due != self._entitled[branch]
             self._used[branch], self._entitled[branch] = used, due
-            above = self._dues_passed(branch)
+            above = self._bases_passed(branch)
             if branch and above != self._above[branch]:
                 parent = self._tree.parents[branch]
                 if above & ~self._above[branch]:
@@ -132,7 +132,7 @@ class Reaches:
                     self._changed[parent] = self.time
                     gains = True
                 self._above[branch] = above
-                for by in self._dues:
+                for by in self._due_by:
                     self._above_in.pop((parent, by), None)
             if self._bounds.note_excess(branch) or gains:
                 self.gains += 1
@@ -142,37 +142,37 @@ class Reaches:
         changed = self._changed
         return max(changed[ROOT], *[changed[branch] for branch in self._tree.paths[leaf]])
 
-    def of(self, claim: WorkloadClaim) -> Reach:
+    def of(self, claim: WorkloadClaim) -> ReachableVictims:
         """That of a preemptor."""
         self.catch_up()
         key = (claim.leaf, claim.priority, claim.milli)
-        found = self._reaches.get(key)
+        found = self._reachable.get(key)
         if found is not None and found.seen == self.time:
             return found
         if found is None or self.last_change(claim.leaf) > found.time or not self.are_full(found.full):
-            found = self._reaches[key] = self._look(claim)
+            found = self._reachable[key] = self._look(claim)
         found.seen = self.time
         return found
 
     def look_anew(self, claim: WorkloadClaim) -> None:
         """Have it worked out anew whom a preemptor could take: what is kept may be more than it is by now."""
-        self._reaches.pop((claim.leaf, claim.priority, claim.milli), None)
+        self._reachable.pop((claim.leaf, claim.priority, claim.milli), None)
 
     def are_full(self, full: Iterable[Full]) -> bool:
         """Whether branches are still too full for a preemptor."""
-        used, joined, dues = self._usage.used, self._joined, self._dues
+        used, joined, bases = self._usage.used, self._joined, self._due_by
         for branch, by, relieved, slack in full:
-            if dues[by][branch] - used[branch] + (joined[branch] if relieved else 0) >= slack:
+            if bases[by][branch] - used[branch] + (joined[branch] if relieved else 0) >= slack:
                 return False
         return True
 
     # --- Whom he could take ---------------------------------------------------------------------------------
 
-    def _look(self, claim: WorkloadClaim) -> Reach:
+    def _look(self, claim: WorkloadClaim) -> ReachableVictims:
         """Work out whom a preemptor could take: those of lower priority, those whom the fair-share rule gives him, and
         those of whom it could as soon as others have left who are nearer to him in the tree."""
         if claim.reserved:
-            return Reach(self.time, [(ROOT, None)], EVERYBODY)
+            return ReachableVictims(self.time, [(ROOT, None)], EVERYBODY)
         top, equal = (
             self._preemption_policy.lower_in(claim),
             self._preemption_policy.highest_victim(claim.priority),
@@ -183,7 +183,7 @@ class Reaches:
         at_once.extend((top, priority) for priority in self._eligible.lower(top, claim.priority))
         full = self._full(claim, None)
         if not at_once:
-            return Reach(self.time, at_once, VictimGroup(claim.priority, own), full)
+            return ReachableVictims(self.time, at_once, VictimGroup(claim.priority, own), full)
         lower = self._lower(claim, own)
         relief = lower
         if any(lower):
@@ -197,14 +197,14 @@ class Reaches:
         group = VictimGroup(
             claim.priority, own, tuple(sorted((each, by) for each, (_, by) in more.items())), equal
         )
-        return Reach(self.time, at_once, group, (*full, *self._full(claim, relief)))
+        return ReachableVictims(self.time, at_once, group, (*full, *self._full(claim, relief)))
 
     def _full(self, claim: WorkloadClaim, relief: Sequence[int] | None) -> tuple[Full, ...]:
         """The lowest of a preemptor's own branches, by each due, that is too full for him even when so much has left of
         those on his way down."""
         used, path = self._usage.used, self._tree.paths[claim.leaf]
         found = []
-        for by, due in self._dues.items():
+        for by, due in self._due_by.items():
             for depth in range(len(path) - 1, -1, -1):
                 mine = path[depth]
                 slack = claim.milli if relief is None else claim.milli - relief[depth]
@@ -216,13 +216,13 @@ class Reaches:
 
     def _fair(self, claim: WorkloadClaim, relief: Sequence[int]) -> dict[int, tuple[int, int]]:
         """The branches that the fair-share rule gives him when so much has left of those on his way down: where each
-        parts from his, and by which dues."""
+        parts from his, and by which bases."""
         path = self._tree.paths[claim.leaf]
         leaving = dict(zip(path, relief, strict=True))
         found: dict[int, tuple[int, int]] = {}
-        for depth, dues in self._preemption_policy.dues_by_depth(claim, leaving):
+        for depth, bases in self._preemption_policy.bases_by_depth(claim, leaving):
             for by in (BY_ENTITLEMENT, BY_GUARANTEE):
-                for branch in self._children_above(self._tree.parents[path[depth]], by) if by & dues else ():
+                for branch in self._children_above(self._tree.parents[path[depth]], by) if by & bases else ():
                     if branch != path[depth]:
                         found[branch] = (depth, by | found[branch][1] if branch in found else by)
         return found

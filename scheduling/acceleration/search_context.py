@@ -12,7 +12,7 @@ from scheduling.acceleration.infeasible_searches import InfeasibleSearches
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.kept_search import KeptSearch
 from scheduling.acceleration.victim_groups import NOWHERE, VictimGroup
-from scheduling.acceleration.waiting_index import Sort
+from scheduling.acceleration.waiting_index import PreemptorKind
 from scheduling.engine.placement.ledger import HeldPods
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import WorkloadClaim
@@ -36,9 +36,9 @@ class SearchContext(PreemptionContext):
     bounds: CostBounds
     searches: InfeasibleSearches
 
-    def search(self, request: PreemptionRequest, held: HeldPods, victims: VictimIndex) -> KeptSearch:
+    def search(self, request: PreemptionRequest, held: HeldPods, index: VictimIndex) -> KeptSearch:
         """A search among these workloads, in the domains of which ``held`` counts the pods."""
-        return KeptSearch(self, request, held, victims)
+        return KeptSearch(self, request, held, index)
 
     def tally(self, request: PodRequest) -> IndexedPods | None:
         """How many pods of the request the domains of its widest level hold; ``None`` if it has no domain."""
@@ -78,7 +78,7 @@ class SearchContext(PreemptionContext):
         """Whether a group might make room, if all of it went; false only if it certainly does not."""
         return self.searches.group_might_do(group, request, pods, self.tally)
 
-    def are_infeasible(self, leaf: int, sorts: Sequence[Sort]) -> bool:
-        """Whether certainly none of the elastic preemptors of a leaf, of these sorts, would find victims, ceilings
+    def are_infeasible(self, leaf: int, kinds: Sequence[PreemptorKind]) -> bool:
+        """Whether certainly none of the elastic preemptors of a leaf, of these kinds, would find victims, ceilings
         aside."""
-        return self.searches.are_infeasible(leaf, sorts, self.tally)
+        return self.searches.are_infeasible(leaf, kinds, self.tally)

@@ -25,7 +25,7 @@ Change = tuple[int, int, bool]
 
 
 @dataclass(slots=True)
-class _Passed:
+class _SkippedLevel:
     """A level of which only some leaves have their turns: how things stood when it began, and by whose turn what has
     changed since."""
 
@@ -51,7 +51,7 @@ class SkippedLeaves:
 
     def __init__(self, kept_pool: KeptPool) -> None:
         self._kept_pool = kept_pool
-        self._levels: dict[Level, _Passed] = {}
+        self._levels: dict[Level, _SkippedLevel] = {}
         self._offer: _Offer | None = None
         self._alone = not any(line.several for line in kept_pool.lines.levels.values())
         """Whether nobody here stands in another pool's queue: then turns come here as if there were no other."""
@@ -71,7 +71,7 @@ class SkippedLeaves:
         if 2 * len(needed) > len(line.rows):
             return None
         leaves = {leaf: line.candidates(leaf) for leaf in needed}
-        self._levels[level] = _Passed(leaves, self._kept_pool.figures())
+        self._levels[level] = _SkippedLevel(leaves, self._kept_pool.figures())
         return leaves
 
     def _needed_to_order(self, leaves: Collection[int], hopeful: list[int]) -> list[int]:

@@ -19,7 +19,7 @@ from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.quota.tree import ROOT, Tree
 
 Fair = tuple[int, int]
-"""A branch that the fair-share rule takes from, and by which dues (bits of the preemption policy)."""
+"""A branch that the fair-share rule takes from, and by which bases (bits of the preemption policy)."""
 
 
 @dataclass(frozen=True, slots=True)

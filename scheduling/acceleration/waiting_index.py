@@ -21,7 +21,7 @@ Rows = Mapping[tuple[int, int], LeafCandidates]
 Ints = NDArray[np.int64]
 
 
-class Sort(NamedTuple):
+class PreemptorKind(NamedTuple):
     """What candidates of one leaf have in common who find the same victims: ``pods`` of a request take ``milli``."""
 
     priority: int
@@ -45,9 +45,9 @@ class LevelIndex:
         self._least: dict[int, int] = {}
         self._needs: tuple[Ints, Ints] | None = None
         self._fewest: dict[PodRequest, int] = {}
-        self._sorts: dict[int, tuple[Sort, ...]] = {}
-        self._sorts_known: set[int] = set()
-        """The leaves whose sorts are still those."""
+        self._preemptor_kinds: dict[int, tuple[PreemptorKind, ...]] = {}
+        self._preemptor_kinds_known: set[int] = set()
+        """The leaves whose kinds are still those."""
 
     @property
     def leaves(self) -> dict[int, list[Candidate]]:
@@ -90,17 +90,18 @@ class LevelIndex:
             if self._leaves is not None:
                 del self._leaves[leaf]
 
-    def sorts(self, leaf: int) -> tuple[Sort, ...]:
-        """The sorts of a leaf's candidates; the same object as long as they are the same."""
-        if leaf not in self._sorts_known:
-            self._sorts_known.add(leaf)
-            sorts = self.rows[leaf].sorts
+    def preemptor_kinds(self, leaf: int) -> tuple[PreemptorKind, ...]:
+        """The kinds of a leaf's candidates; the same object as long as they are the same."""
+        if leaf not in self._preemptor_kinds_known:
+            self._preemptor_kinds_known.add(leaf)
+            kinds = self.rows[leaf].preemptor_kinds
             rows = {
-                Sort(priority, each.request, each.pods, each.next_milli): None for priority, each in sorts
+                PreemptorKind(priority, each.request, each.pods, each.next_milli): None
+                for priority, each in kinds
             }
-            if rows.keys() != set(self._sorts.get(leaf, ())):
-                self._sorts[leaf] = tuple(rows)
-        return self._sorts[leaf]
+            if rows.keys() != set(self._preemptor_kinds.get(leaf, ())):
+                self._preemptor_kinds[leaf] = tuple(rows)
+        return self._preemptor_kinds[leaf]
 
     def least(self) -> Mapping[int, int]:
         """By leaf the least that one of them needs to start."""
@@ -130,9 +131,9 @@ class LevelIndex:
         return self._fewest
 
     def _forget(self, leaf: int) -> None:
-        """Forget what was asked of a leaf: others may be of other sorts."""
+        """Forget what was asked of a leaf: others may be of other kinds."""
         self._least.pop(leaf, None)
-        self._sorts_known.discard(leaf)
+        self._preemptor_kinds_known.discard(leaf)
         self._needs = None
 
     def _count(self, candidate: Candidate, by: int, *, limited: bool) -> None:

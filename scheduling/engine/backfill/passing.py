@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from scheduling.engine.backfill.start_reservation import Shadow
+from scheduling.engine.backfill.start_reservation import EarliestStart
 from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, WorkloadInfo
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pods_in
@@ -29,12 +29,12 @@ class BlockedHead:
     """
 
     candidate: Candidate
-    shadow: Shadow
+    earliest: EarliestStart
     nodes: frozenset[int] = field(init=False)
     held_back: dict[PodRequest, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.nodes = frozenset(self.shadow.extra)
+        self.nodes = frozenset(self.earliest.extra)
 
 
 class Backfill:
@@ -52,9 +52,9 @@ class Backfill:
         self._now = now
         self.head: BlockedHead | None = None
 
-    def reserve(self, candidate: Candidate, shadow: Shadow) -> None:
+    def reserve(self, candidate: Candidate, earliest: EarliestStart) -> None:
         """Give the first blocked workload its start reservation."""
-        self.head = BlockedHead(candidate, shadow)
+        self.head = BlockedHead(candidate, earliest)
 
     def open(self) -> None:
         """Forget the head: the queue is offered something from its beginning."""
@@ -90,10 +90,10 @@ class Backfill:
             known and self.is_without_place(request, len(indexes), outside_head=True)
         ):
             placements = ledger.place(
-                request, indexes, domains=domains, excluded=head.shadow.extra, emptying=emptying
+                request, indexes, domains=domains, excluded=head.earliest.extra, emptying=emptying
             )
             if placements is not None:
-                head.shadow.take(ledger, request, placements)
+                head.earliest.take(ledger, request, placements)
                 self._note_placed()
                 return placements
             if known:
@@ -128,14 +128,14 @@ class Backfill:
         return self._is_in_time(None if limit is None else self._now + limit)
 
     def _is_in_time(self, ends: int | None) -> bool:
-        at = None if self.head is None else self.head.shadow.at
+        at = None if self.head is None else self.head.earliest.at
         return at is not None and ends is not None and ends <= at
 
     def yields(self, candidate: Candidate) -> bool:
         """Whether the head could preempt the candidate when its time comes."""
         if self.head is None or candidate.reserved:
             return False
-        head, at = self.head.candidate, self.head.shadow.at
+        head, at = self.head.candidate, self.head.earliest.at
         if head.reserved:
             return True
         if is_spared(candidate.workload, self._policy, 0 if at is None else at - self._now):

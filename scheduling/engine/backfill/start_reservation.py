@@ -18,7 +18,7 @@ End = tuple[int, WorkloadInfo, Sequence[PodPlacement]]
 
 
 @dataclass(slots=True)
-class Shadow:
+class EarliestStart:
     """A start reservation: from when (``None`` if that is not known) and on which nodes.
 
     ``extra`` is, for each of those nodes, what others may take without keeping its holder waiting. It shrinks as they
@@ -44,7 +44,7 @@ def reserve_start(
     yielding: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]],
     *,
     tally: HeldPods,
-) -> Shadow:
+) -> EarliestStart:
     """The earliest time at which so many pods fit, and the nodes; without ends, the nodes where least is missing.
 
     ``ends`` come in the order of their times, then ids. ``yielding`` are those that the workload may preempt whenever
@@ -73,8 +73,10 @@ def reserve_start(
         if ready:
             best = min(ready, key=lambda number: (totals[number], tally.domains[number].key))
             there = _held_in(best, tally, held)
-            return Shadow(at, _extra_then(ledger, request, pods, where=tally.where, free=free, counts=there))
-    return Shadow(None, _extra_where_least_is_missing(ledger, request, pods, tally, free))
+            return EarliestStart(
+                at, _extra_then(ledger, request, pods, where=tally.where, free=free, counts=there)
+            )
+    return EarliestStart(None, _extra_where_least_is_missing(ledger, request, pods, tally, free))
 
 
 def _held_in(domain: int, tally: HeldPods, held: dict[int, int]) -> dict[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from scheduling.engine.backfill.start_reservation import Shadow
+from scheduling.engine.backfill.start_reservation import EarliestStart
 from scheduling.engine.decide.plan_rows import plan_of
 from scheduling.engine.model.plan import Plan
 from scheduling.engine.model.repair import Oddities, is_sound, sound_teams
@@ -120,8 +120,8 @@ def _consider(cycles: Cycles, entries: Entries, candidacies: Candidacies) -> Non
             for other in entries.get(started, ()):
                 cycles[other.pool_request.pool].withdraw(started)
         return
-    pool_id, shadow = _frees_first(cycles, blocked)
-    cycles[pool_id].wait(blocked[pool_id], shadow)
+    pool_id, earliest = _frees_first(cycles, blocked)
+    cycles[pool_id].wait(blocked[pool_id], earliest)
 
 
 def _elsewhere(cycles: Cycles, entries: Entries, pool_id: str) -> Sequence[Candidate]:
@@ -136,7 +136,7 @@ def _elsewhere(cycles: Cycles, entries: Entries, pool_id: str) -> Sequence[Candi
     ]
 
 
-def _frees_first(cycles: Cycles, blocked: dict[str, Blocked]) -> tuple[str, Shadow | None]:
+def _frees_first(cycles: Cycles, blocked: dict[str, Blocked]) -> tuple[str, EarliestStart | None]:
     """Of several pools the one where it could start first, as far as can be told; the first of equal ones."""
     if len(blocked) == 1:
         return next(iter(blocked)), None

@@ -113,5 +113,5 @@ def _reservation(cycle: PoolCycle) -> StartReservation:
     head = cycle.head
     if head is None:
         raise ValueError("no start reservation")
-    nodes = tuple(cycle.nodes.rows[rank].id for rank in sorted(head.shadow.extra))
-    return StartReservation(head.candidate.id, cycle.pool.id, nodes, head.shadow.at)
+    nodes = tuple(cycle.nodes.rows[rank].id for rank in sorted(head.earliest.extra))
+    return StartReservation(head.candidate.id, cycle.pool.id, nodes, head.earliest.at)

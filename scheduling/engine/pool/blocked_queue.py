@@ -59,8 +59,8 @@ class BlockedQueue:
         outside_head = head is not None and cause is Cause.BEHIND
         if self._backfill.is_without_place(request, pods, outside_head=outside_head):
             return False
-        shadow = head.shadow.extra if head and outside_head else NOTHING_EXCLUDED
-        placements = self._ledger.place(request, range(pods), excluded=shadow)
+        earliest = head.earliest.extra if head and outside_head else NOTHING_EXCLUDED
+        placements = self._ledger.place(request, range(pods), excluded=earliest)
         self._ledger.undo(request, placements or ())
         return placements is not None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.backfill.passing import Backfill, BlockedHead
-from scheduling.engine.backfill.start_reservation import End, Shadow, reserve_start
+from scheduling.engine.backfill.start_reservation import EarliestStart, End, reserve_start
 from scheduling.engine.model.plan import Allocation, Rule
 from scheduling.engine.model.snapshot import PodPlacement, Queueing, WorkloadInfo
 from scheduling.engine.placement.ledger import HeldPods
@@ -15,8 +15,8 @@ from scheduling.engine.pool.blocked_queue import BlockedQueue
 from scheduling.engine.pool.pool_state import PoolState
 from scheduling.engine.preemption.candidate_domains import among, candidate_domains, find_victims
 from scheduling.engine.preemption.policy import claim_of
-from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, Victims
-from scheduling.engine.preemption.victims import PlacedWorkload, Unit
+from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, VictimSet
+from scheduling.engine.preemption.victims import PlacedWorkload, Victim
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queue.order import C, CandidateQueue, Level, Line
 from scheduling.engine.quota.tree import ROOT
@@ -185,7 +185,7 @@ class PoolCycle:
 
     # --- Starting with victims --------------------------------------------------------------------------------
 
-    def find_victims(self, candidate: Candidate, blocked: Blocked) -> Victims | None:
+    def find_victims(self, candidate: Candidate, blocked: Blocked) -> VictimSet | None:
         """The victims with which a candidate that was blocked could start here."""
         if blocked.cause is Cause.GUARANTEE or self.backfill.shut or not self.might_preempt(candidate):
             return None
@@ -200,7 +200,7 @@ class PoolCycle:
         )
         return self._search(candidate, request)
 
-    def _search(self, candidate: Candidate, request: PreemptionRequest) -> Victims | None:
+    def _search(self, candidate: Candidate, request: PreemptionRequest) -> VictimSet | None:
         """Search all that could be victims."""
         widest = self._held_pods(candidate)
         if widest is None:
@@ -220,45 +220,45 @@ class PoolCycle:
         elastic = self.state.preemptible().values()
         return [each for each in elastic if for_reserved or not self.state.is_protected(each)]
 
-    def start_with(self, candidate: Candidate, victims: Victims) -> None:
+    def start_with(self, candidate: Candidate, victims: VictimSet) -> None:
         """Let the victims go and start the candidate on what they leave."""
-        for unit, rule in zip(victims.units, victims.rules, strict=True):
-            self._preempt(candidate, unit, rule)
+        for victim, rule in zip(victims.victims, victims.rules, strict=True):
+            self._preempt(candidate, victim, rule)
         placements = self._place_on_freed(candidate)
-        self.start(candidate, placements, (unit.placed.workload.id for unit in victims.units))
+        self.start(candidate, placements, (victim.placed.workload.id for victim in victims.victims))
 
-    def _preempt(self, candidate: Candidate, unit: Unit, rule: Rule) -> None:
+    def _preempt(self, candidate: Candidate, victim: Victim, rule: Rule) -> None:
         """Let one victim go."""
-        placed = unit.placed
+        placed = victim.placed
         self.touch(placed)
-        level = self.preemption_policy.level(claim_of(candidate), unit.claim)
-        taken = PreemptedPods(candidate, rule, level, unit.pods, unit.lost_gpu_ms)
+        level = self.preemption_policy.level(claim_of(candidate), victim.claim)
+        taken = PreemptedPods(candidate, rule, level, victim.pods, victim.lost_gpu_ms)
         self.taken.setdefault(placed.workload.id, []).append(taken)
-        placed.lose(frozenset(pod.pod_index for pod in unit.pods))
-        self.ledger.leave(placed.workload, unit.pods)
-        self.accounts.usage.add(placed.leaf, -unit.milli, reserved=False)
+        placed.lose(frozenset(pod.pod_index for pod in victim.pods))
+        self.ledger.leave(placed.workload, victim.pods)
+        self.accounts.usage.add(placed.leaf, -victim.milli, reserved=False)
         self.queue.touch(placed.leaf)
-        if unit.whole:
+        if victim.whole:
             del self.placed_workloads[placed.workload.id]
 
     def _place_on_freed(self, candidate: Candidate) -> tuple[PodPlacement, ...]:
         """Place a preemptor whose victims have left: outside what is reserved for the head, if possible."""
         request, indexes = candidate.request, range(candidate.pods)
         domains = self.nodes.domains(request)
-        shadow = self.head.shadow if self.head is not None else Shadow(None, {})
-        placements = self.ledger.place(request, indexes, domains=domains, excluded=shadow.extra)
+        earliest = self.head.earliest if self.head is not None else EarliestStart(None, {})
+        placements = self.ledger.place(request, indexes, domains=domains, excluded=earliest.extra)
         if placements is not None:
-            shadow.take(self.ledger, request, placements)
+            earliest.take(self.ledger, request, placements)
             return placements
         return self.ledger.place(request, indexes, domains=domains) or ()
 
     # --- Waiting ----------------------------------------------------------------------------------------------
 
-    def estimate(self, candidate: Candidate) -> Shadow:
+    def estimate(self, candidate: Candidate) -> EarliestStart:
         """The start reservation that the candidate would get."""
         held = self._held_pods(candidate)
         if held is None:
-            return Shadow(None, {})
+            return EarliestStart(None, {})
         yielding = self._yielding() if candidate.reserved else []
         ends = self._ends(reserved_only=candidate.reserved)
         return reserve_start(self.ledger, candidate.request, candidate.pods, ends, yielding, tally=held)
@@ -278,14 +278,14 @@ class PoolCycle:
         ]
         return [(at, each.workload, each.pods) for at, _, each in sorted(known, key=lambda end: end[:2])]
 
-    def wait(self, blocked: Blocked, shadow: Shadow | None = None) -> None:
+    def wait(self, blocked: Blocked, earliest: EarliestStart | None = None) -> None:
         """Let a candidate wait; the first one that lacks only a place gets the start reservation."""
         self.waiting.add(blocked)
         if blocked.cause is Cause.PLACE and self._reserves and self.head is None:
-            self._reserve(blocked.candidate, shadow or self.estimate(blocked.candidate))
+            self._reserve(blocked.candidate, earliest or self.estimate(blocked.candidate))
 
-    def _reserve(self, candidate: Candidate, shadow: Shadow) -> None:
-        self.backfill.reserve(candidate, shadow)
+    def _reserve(self, candidate: Candidate, earliest: EarliestStart) -> None:
+        self.backfill.reserve(candidate, earliest)
 
     def withdraw(self, workload: str) -> None:
         """Forget a waiting workload that has started in another pool."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.ledger import HeldPods
 from scheduling.engine.placement.node_eligibility import Usable
-from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, Victims
+from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, VictimSet
 from scheduling.engine.preemption.victim_index import VictimIndex
 from scheduling.engine.preemption.victims import PlacedWorkload, Tier
 
@@ -33,7 +33,7 @@ def find_victims(
     widest: HeldPods,
     anywhere: VictimIndex,
     places: Iterable[CandidateDomain],
-) -> Victims | None:
+) -> VictimSet | None:
     """The victims whose departure lets the preemptor start, ``None`` if the policy gives it none that would do.
 
     First by the plain order, in the ``widest`` domains. Where that takes more than one, or none serves, also in each
@@ -41,7 +41,7 @@ def find_victims(
     key of its place. Of that set those are spared without which the preemptor fits elsewhere.
     """
     best = context.search(request, widest, anywhere).run()
-    if best is not None and len(best.units) == 1:
+    if best is not None and len(best.victims) == 1:
         return best
     where: tuple[str, ...] = ()
     for bound, place, nearby in places:
@@ -52,17 +52,17 @@ def find_victims(
         if found is None or (best is not None and (best.cost, where) <= (found.cost, place.key)):
             continue
         best, where = found, place.key
-    if best is not None and where and len(best.units) > 1:
+    if best is not None and where and len(best.victims) > 1:
         return spared_elsewhere(context, request, widest, best)
     return best
 
 
 def spared_elsewhere(
-    context: PreemptionContext, request: PreemptionRequest, widest: HeldPods, victims: Victims
-) -> Victims:
+    context: PreemptionContext, request: PreemptionRequest, widest: HeldPods, victims: VictimSet
+) -> VictimSet:
     """The victims of a place, less those without which the preemptor fits elsewhere."""
     few = among(context, victims.placed_workloads)
-    return context.search(request, widest, few).run(victims.units) or victims
+    return context.search(request, widest, few).run(victims.victims) or victims
 
 
 def among(context: PreemptionContext, placed_workloads: Iterable[PlacedWorkload]) -> VictimIndex:

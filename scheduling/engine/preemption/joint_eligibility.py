@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
-from scheduling.engine.preemption.victims import Unit
+from scheduling.engine.preemption.victims import Victim
 
 Sizes = dict[tuple[str, int], int]
 """What leaves at once, by the workload's id and the pod's index (-1: all of them)."""
@@ -26,29 +26,29 @@ class JointEligibility:
     preemptor: WorkloadClaim
     leaving: Mapping[int, int]
 
-    def rules(self, units: Sequence[Unit]) -> list[Rule] | None:
-        """By which rule each of the units may be taken; ``None`` if one of them may not."""
-        before = {branch: _before_the_last(sizes) for branch, sizes in self.shared(units).items()}
+    def rules(self, victims: Sequence[Victim]) -> list[Rule] | None:
+        """By which rule each of the victims may be taken; ``None`` if one of them may not."""
+        before = {branch: _before_the_last(sizes) for branch, sizes in self.shared(victims).items()}
         found = []
-        for unit in units:
-            rule = self.preemption_policy.rule(self.preemptor, unit.claim, self.leaving, before)
+        for victim in victims:
+            rule = self.preemption_policy.rule(self.preemptor, victim.claim, self.leaving, before)
             if rule is None:
                 return None
             found.append(rule)
         return found
 
-    def shared(self, units: Iterable[Unit]) -> dict[int, Sizes]:
-        """What the units take by the fair-share rule, by the branch that it is taken from."""
+    def shared(self, victims: Iterable[Victim]) -> dict[int, Sizes]:
+        """What the victims take by the fair-share rule, by the branch that it is taken from."""
         found: dict[int, Sizes] = {}
-        for unit in units:
-            if not self.preemption_policy.by_shares(self.preemptor, unit.claim):
+        for victim in victims:
+            if not self.preemption_policy.by_shares(self.preemptor, victim.claim):
                 continue
-            id_, milli = unit.placed.workload.id, unit.milli
-            branch = self.preemption_policy.branch_beside(self.preemptor.leaf, unit.placed.leaf)
+            id_, milli = victim.placed.workload.id, victim.milli
+            branch = self.preemption_policy.branch_beside(self.preemptor.leaf, victim.placed.leaf)
             sizes = found.setdefault(branch, {})
-            if unit.whole:
-                milli += sum([sizes.pop((id_, pod.pod_index), 0) for pod in unit.placed.pods])
-            key = (id_, WHOLE if unit.whole or (id_, WHOLE) in sizes else unit.pods[0].pod_index)
+            if victim.whole:
+                milli += sum([sizes.pop((id_, pod.pod_index), 0) for pod in victim.placed.pods])
+            key = (id_, WHOLE if victim.whole or (id_, WHOLE) in sizes else victim.pods[0].pod_index)
             sizes[key] = sizes.get(key, 0) + milli
         return found
 

@@ -13,7 +13,7 @@ from scheduling.engine.quota.tree import ROOT, QuotaAccounts
 
 BY_ENTITLEMENT, BY_GUARANTEE, BY_NEXT_ENTITLEMENT = 1, 2, 4
 """By what the fair-share rule measures what is due to a branch, as bits."""
-ANY_DUE = BY_ENTITLEMENT | BY_GUARANTEE
+EITHER_BASE = BY_ENTITLEMENT | BY_GUARANTEE
 """By either, whichever gives more."""
 NONE = -UNLIMITED
 """The surplus of a branch that the fair-share rule takes nothing from."""
@@ -109,24 +109,23 @@ class PreemptionPolicy:
     # --- The fair-share rule ---------------------------------------------------------------------------------
 
     def surplus(
-        self, preemptor: WorkloadClaim, branch: int, leaving: Mapping[int, int], dues: int = ANY_DUE
+        self, preemptor: WorkloadClaim, branch: int, leaving: Mapping[int, int], bases: int = EITHER_BASE
     ) -> int:
         """Milli-GPUs that a branch beside the preemptor's own uses beyond what is due to it; ``NONE``, if it is safe.
 
         This is the fair-share rule. Due is the entitlement or the guarantee, whichever gives more, as far as it counts
-        for the preemptor: see :meth:`dues_by_depth`.
+        for the preemptor: see :meth:`bases_by_depth`.
         """
         parting = self.accounts.tree.parting(preemptor.leaf, branch)
-        for depth, kept in self.dues_by_depth(preemptor, leaving, dues):
+        for depth, kept in self.bases_by_depth(preemptor, leaving, bases):
             if depth == parting:
                 return self.excess(branch, kept)
         return NONE
 
-    def dues_by_depth(
-        self, preemptor: WorkloadClaim, leaving: Mapping[int, int], dues: int = ANY_DUE
+    def bases_by_depth(
+        self, preemptor: WorkloadClaim, leaving: Mapping[int, int], bases: int = EITHER_BASE
     ) -> Iterator[tuple[int, int]]:
-        """The dues that count beside each branch of the preemptor's own, from its team upwards: the depth of the branch
-        and the dues.
+        """The bases that count beside each of the preemptor's own branches, from its team upwards, with its depth.
 
         A due counts only if the preemptor's own branches, from its team up to this one, stay within theirs once it has
         started and ``leaving`` has left.
@@ -135,15 +134,15 @@ class PreemptionPolicy:
         for depth in range(len(path) - 1, -1, -1):
             own = path[depth]
             after = used[own] + preemptor.milli - leaving.get(own, 0)
-            if dues & BY_ENTITLEMENT and after > self.entitled[own]:
-                dues &= ~BY_ENTITLEMENT
-            if dues & BY_GUARANTEE and after > self.accounts.quotas.guarantee[own]:
-                dues &= ~BY_GUARANTEE
-            if dues & BY_NEXT_ENTITLEMENT and after > self.next_entitled[own]:
-                dues &= ~BY_NEXT_ENTITLEMENT
-            if not dues:
+            if bases & BY_ENTITLEMENT and after > self.entitled[own]:
+                bases &= ~BY_ENTITLEMENT
+            if bases & BY_GUARANTEE and after > self.accounts.quotas.guarantee[own]:
+                bases &= ~BY_GUARANTEE
+            if bases & BY_NEXT_ENTITLEMENT and after > self.next_entitled[own]:
+                bases &= ~BY_NEXT_ENTITLEMENT
+            if not bases:
                 return
-            yield depth, dues
+            yield depth, bases
 
     def fair_branches(
         self,
@@ -158,8 +157,8 @@ class PreemptionPolicy:
         """
         above = self.above_beside(preemptor) if above is None else above
         found: list[list[int]] = [[] for _ in above]
-        for depth, dues in self.dues_by_depth(preemptor, leaving):
-            found[depth] = [each for each in above[depth] if self.excess(each, dues) > leaving.get(each, 0)]
+        for depth, bases in self.bases_by_depth(preemptor, leaving):
+            found[depth] = [each for each in above[depth] if self.excess(each, bases) > leaving.get(each, 0)]
         return found
 
     def above_beside(self, preemptor: WorkloadClaim) -> list[list[int]]:
@@ -176,14 +175,14 @@ class PreemptionPolicy:
         path = self.accounts.tree.paths[other]
         return path[min(self.accounts.tree.parting(leaf, other), len(path) - 1)]
 
-    def excess(self, branch: int, by: int = ANY_DUE) -> int:
-        """By how much a branch is above what is due to it, by whichever of these dues is least."""
+    def excess(self, branch: int, by: int = EITHER_BASE) -> int:
+        """By how much a branch is above what is due to it, by whichever of these bases is least."""
         if by == BY_NEXT_ENTITLEMENT:
             due = self.next_entitled[branch]
         else:
             guarantee = self.accounts.quotas.guarantee[branch]
             due = guarantee if by == BY_GUARANTEE else self.entitled[branch]
-            if by == ANY_DUE and guarantee < due:
+            if by == EITHER_BASE and guarantee < due:
                 due = guarantee
         return self.accounts.usage.used[branch] - due
 

@@ -17,7 +17,7 @@ from scheduling.engine.preemption.capacity import VictimCapacity
 from scheduling.engine.preemption.joint_eligibility import JointEligibility
 from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 from scheduling.engine.preemption.victim_index import FirstVictims, VictimIndex
-from scheduling.engine.preemption.victims import Cost, PlacedWorkload, Tier, Unit
+from scheduling.engine.preemption.victims import Cost, PlacedWorkload, Tier, Victim
 from scheduling.engine.quota.charging import NOTHING_LEAVES, Ceiling, Charges
 from scheduling.engine.quota.tree import ROOT
 
@@ -30,9 +30,9 @@ class PreemptionContext:
     charges: Charges
     preemption_policy: PreemptionPolicy
 
-    def search(self, request: PreemptionRequest, held: HeldPods, victims: VictimIndex) -> Search:
+    def search(self, request: PreemptionRequest, held: HeldPods, index: VictimIndex) -> Search:
         """A search among these workloads, in the domains of which ``held`` counts the pods."""
-        return Search(self, request, held, victims)
+        return Search(self, request, held, index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +63,26 @@ class PreemptionRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Victims:
+class VictimSet:
     """A set of victims for one preemptor, in the order in which they were chosen."""
 
-    units: tuple[Unit, ...]
+    victims: tuple[Victim, ...]
     rules: tuple[Rule, ...]
 
     @property
     def placed_workloads(self) -> Collection[PlacedWorkload]:
         """The workloads that are touched."""
-        return {unit.placed.workload.id: unit.placed for unit in self.units}.values()
+        return {victim.placed.workload.id: victim.placed for victim in self.victims}.values()
 
     @property
     def cost(self) -> Cost:
         """What a set costs: whether a workload leaves whole and the dearest victim's status and priority, then
         GPU-seconds lost in sum, GPUs, ids."""
         return (
-            max(unit.tier for unit in self.units),
-            sum(unit.lost_gpu_ms for unit in self.units),
-            sum(unit.milli for unit in self.units),
-            tuple(sorted({unit.placed.workload.id for unit in self.units})),
+            max(victim.tier for victim in self.victims),
+            sum(victim.lost_gpu_ms for victim in self.victims),
+            sum(victim.milli for victim in self.victims),
+            tuple(sorted({victim.placed.workload.id for victim in self.victims})),
         )
 
 
@@ -90,7 +90,7 @@ class Search:
     """One search for victims: inside given domains, among given workloads, by the order of this page."""
 
     def __init__(
-        self, context: PreemptionContext, request: PreemptionRequest, held: HeldPods, victims: VictimIndex
+        self, context: PreemptionContext, request: PreemptionRequest, held: HeldPods, index: VictimIndex
     ) -> None:
         self._context = context
         self._policy = context.preemption_policy
@@ -100,28 +100,28 @@ class Search:
         self._capacity = VictimCapacity(context.ledger, request.request, request.pods, held, request.closed)
         self._leaving: dict[int, int] = {}
         self._joint = JointEligibility(self._policy, request.claim, self._leaving)
-        self._chosen: list[Unit] = []
+        self._chosen: list[Victim] = []
         self._taken: dict[str, set[int]] = {}
         self._gone: set[str] = set()
-        self._victims = victims
+        self._index = index
         most = request.highest_victim
-        self._tiers = [tier for tier in victims.tiers() if most is None or tier[2] <= most]
+        self._tiers = [tier for tier in index.tiers() if most is None or tier[2] <= most]
 
-    def run(self, chosen: Sequence[Unit] = ()) -> Victims | None:
+    def run(self, chosen: Sequence[Victim] = ()) -> VictimSet | None:
         """The victims by the plain order, after those that are ``chosen`` already; ``None`` if the eligible ones do
         not suffice for the preemptor."""
         for each in chosen:
             self._take(each)
         while not self._enough():
-            unit = self._next() or self._next_in_another_order()
-            if unit is None:
+            victim = self._next() or self._next_in_another_order()
+            if victim is None:
                 return None
-            self._take(unit)
+            self._take(victim)
         self._give_back()
         rules = self._joint.rules(self._chosen)
         if rules is None or not self._chosen or self._loops():
             return None
-        return Victims(tuple(self._chosen), tuple(rules))
+        return VictimSet(tuple(self._chosen), tuple(rules))
 
     def _enough(self) -> bool:
         return self._capacity.enough and self._passed() is None
@@ -133,39 +133,39 @@ class Search:
 
     # --- The next in order ----------------------------------------------------------------------------------
 
-    def _next(self) -> Unit | None:
-        """The first unit of the order that is eligible and of use."""
+    def _next(self) -> Victim | None:
+        """The first victim of the order that is eligible and of use."""
         for tier in self._tiers:
-            unit = self._choose(tier, self._first_victims(tier))
-            if unit is not None:
-                return unit
+            victim = self._choose(tier, self._first_victims(tier))
+            if victim is not None:
+                return victim
         return None
 
     def _first_victims(self, tier: Tier) -> FirstVictims:
-        """The first units of a tier that are of use: under a passed ceiling any are, elsewhere what the preemptor
+        """The first victims of a tier that are of use: under a passed ceiling any are, elsewhere what the preemptor
         could use."""
-        return FirstVictims(self._tree, self._victims.of_tier(tier), self._serving())
+        return FirstVictims(self._tree, self._index.of_tier(tier), self._serving())
 
-    def _serving(self) -> Callable[[int, Unit], bool]:
-        """Tells whether a unit of a leaf is of use as things stand."""
+    def _serving(self) -> Callable[[int, Victim], bool]:
+        """Tells whether a victim of a leaf is of use as things stand."""
         passed, enough = self._passed(), self._capacity.enough
 
-        def serves(leaf: int, unit: Unit) -> bool:
+        def serves(leaf: int, victim: Victim) -> bool:
             any_will_do = passed is not None and passed in self._tree.paths[leaf]
-            return (any_will_do or not enough) and self._serves(unit, any_will_do=any_will_do)
+            return (any_will_do or not enough) and self._serves(victim, any_will_do=any_will_do)
 
         return serves
 
-    def _serves(self, unit: Unit, *, any_will_do: bool) -> bool:
-        """Whether a unit is still there and of use: what is left of it, if some of its pods were chosen."""
-        id_ = unit.placed.workload.id
+    def _serves(self, victim: Victim, *, any_will_do: bool) -> bool:
+        """Whether a victim is still there and of use: what is left of it, if some of its pods were chosen."""
+        id_ = victim.placed.workload.id
         taken = self._taken.get(id_)
-        if id_ in self._gone or (taken and not unit.whole and unit.pods[0].pod_index in taken):
+        if id_ in self._gone or (taken and not victim.whole and victim.pods[0].pod_index in taken):
             return False
-        return any_will_do or self._capacity.concerns(unit.without(frozenset(taken)) if taken else unit)
+        return any_will_do or self._capacity.concerns(victim.without(frozenset(taken)) if taken else victim)
 
-    def _choose(self, tier: Tier, firsts: FirstVictims) -> Unit | None:
-        """Of a tier's first units the eligible one of the team most above its entitlement."""
+    def _choose(self, tier: Tier, firsts: FirstVictims) -> Victim | None:
+        """Of a tier's first victims the eligible one of the team most above its entitlement."""
         preemptor, policy = self._preemptor, self._policy
         lower = tier[2] < preemptor.priority
         if preemptor.reserved or (lower and policy.lower_in(preemptor) == ROOT):
@@ -176,8 +176,8 @@ class Search:
     def _fair_branches(self) -> Sequence[Sequence[int]]:
         return self._policy.fair_branches(self._preemptor, self._leaving)
 
-    def _first_of(self, firsts: FirstVictims, eligible: Sequence[Sequence[int]]) -> Unit | None:
-        """The first unit of that one of these branches which is most above its entitlement, level by level. They are
+    def _first_of(self, firsts: FirstVictims, eligible: Sequence[Sequence[int]]) -> Victim | None:
+        """The first victim of that one of these branches which is most above its entitlement, level by level. They are
         given by the depth at which they part from the preemptor's way down."""
         for depth, mine in enumerate(self._tree.paths[self._preemptor.leaf]):
             branch = self._most_above(firsts, eligible[depth])
@@ -190,21 +190,21 @@ class Search:
 
     def _is_more_above(self, firsts: FirstVictims, mine: int, deeper: Sequence[int], other: int) -> bool:
         """Whether a branch of the preemptor's own, of which only those ``deeper`` are eligible, is more above its
-        entitlement than another beside it, or their unit comes first."""
+        entitlement than another beside it, or their victim comes first."""
         if not any(map(firsts.any_in, deeper)) or self._above(mine) < self._above(other):
             return False
         return self._above(mine) > self._above(other) or firsts.lowest(deeper) < firsts.lowest((other,))
 
-    def _descend(self, firsts: FirstVictims, top: int) -> Unit | None:
-        """The first unit from a branch down into the one that is most above its entitlement; none, if none is
+    def _descend(self, firsts: FirstVictims, top: int) -> Victim | None:
+        """The first victim from a branch down into the one that is most above its entitlement; none, if none is
         there."""
         branch: int | None = top
         while branch is not None and self._tree.children[branch]:
             branch = self._most_above(firsts, firsts.children(branch))
-        return None if branch is None else firsts.unit(branch)
+        return None if branch is None else firsts.victim(branch)
 
     def _most_above(self, firsts: FirstVictims, branches: Iterable[int]) -> int | None:
-        """That of some branches which is most above its entitlement and has a unit; of equal ones whose unit comes
+        """That of some branches which is most above its entitlement and has a victim; of equal ones whose victim comes
         first."""
         most = -inf
         equal: list[int] = []
@@ -221,68 +221,68 @@ class Search:
         """How far a branch is above its entitlement."""
         return self._policy.above(branch, self._preemptor, self._leaving)
 
-    def _next_in_another_order(self) -> Unit | None:
-        """Where no unit is eligible any more: the first that would be if it left before some of those chosen."""
+    def _next_in_another_order(self) -> Victim | None:
+        """Where no victim is eligible any more: the first that would be if it left before some of those chosen."""
         allowances = self._joint.allowances(self._joint.shared(self._chosen))
         eligible: list[list[int]] = [[] for _ in self._tree.paths[self._preemptor.leaf]]
         for branch in allowances:
             eligible[len(self._tree.paths[branch]) - 1].append(branch)
         serves = self._serving()
 
-        def joins(leaf: int, unit: Unit) -> bool:
+        def joins(leaf: int, victim: Victim) -> bool:
             """Whether it is of use, and may go together with those chosen: what its branch still gives, or, of a
             workload of which some pods were chosen, the rest with them."""
-            id_, branch = unit.placed.workload.id, self._policy.branch_beside(self._preemptor.leaf, leaf)
-            begun = unit.whole and id_ in self._taken
-            if not (begun or unit.milli < allowances[branch]) or not serves(leaf, unit):
+            id_, branch = victim.placed.workload.id, self._policy.branch_beside(self._preemptor.leaf, leaf)
+            begun = victim.whole and id_ in self._taken
+            if not (begun or victim.milli < allowances[branch]) or not serves(leaf, victim):
                 return False
-            rest = unit.without(frozenset(self._taken[id_])) if begun else unit
+            rest = victim.without(frozenset(self._taken[id_])) if begun else victim
             return not begun or self._joint.rules([*self._chosen, rest]) is not None
 
         for tier in self._tiers if allowances else ():
-            firsts = FirstVictims(self._tree, self._victims.of_tier(tier), joins)
-            unit = self._first_of(firsts, eligible)
-            if unit is not None:
-                return unit
+            firsts = FirstVictims(self._tree, self._index.of_tier(tier), joins)
+            victim = self._first_of(firsts, eligible)
+            if victim is not None:
+                return victim
         return None
 
     # --- Taking and giving back -----------------------------------------------------------------------------
 
-    def _take(self, unit: Unit) -> None:
-        """Choose a unit. Of a workload that goes whole, only what was not chosen already counts."""
-        id_ = unit.placed.workload.id
+    def _take(self, victim: Victim) -> None:
+        """Choose a victim. Of a workload that goes whole, only what was not chosen already counts."""
+        id_ = victim.placed.workload.id
         taken = self._taken.setdefault(id_, set())
-        if unit.whole:
+        if victim.whole:
             self._gone.add(id_)
-            unit = unit.without(frozenset(taken)) if taken else unit
-        taken.update(pod.pod_index for pod in unit.pods)
-        self._chosen.append(unit)
-        self._change(unit, 1)
+            victim = victim.without(frozenset(taken)) if taken else victim
+        taken.update(pod.pod_index for pod in victim.pods)
+        self._chosen.append(victim)
+        self._change(victim, 1)
 
-    def _change(self, unit: Unit, sign: int) -> None:
-        self._capacity.change(unit, sign)
-        for branch in (ROOT, *self._tree.paths[unit.placed.leaf]):
-            self._leaving[branch] = self._leaving.get(branch, 0) + sign * unit.milli
+    def _change(self, victim: Victim, sign: int) -> None:
+        self._capacity.change(victim, sign)
+        for branch in (ROOT, *self._tree.paths[victim.placed.leaf]):
+            self._leaving[branch] = self._leaving.get(branch, 0) + sign * victim.milli
 
     def _give_back(self) -> None:
-        """Spare each unit without which the preemptor fits and may take the others, last chosen first."""
-        for unit in reversed(tuple(self._chosen)):
-            if not unit.whole and any(each.whole and each.placed is unit.placed for each in self._chosen):
+        """Spare each victim without which the preemptor fits and may take the others, last chosen first."""
+        for victim in reversed(tuple(self._chosen)):
+            if not victim.whole and any(each.whole and each.placed is victim.placed for each in self._chosen):
                 continue
-            self._change(unit, -1)
-            others = [each for each in self._chosen if each is not unit]
+            self._change(victim, -1)
+            others = [each for each in self._chosen if each is not victim]
             if self._enough() and self._may_take(others):
                 self._chosen = others
             else:
-                self._change(unit, 1)
+                self._change(victim, 1)
 
-    def _may_take(self, units: Sequence[Unit]) -> bool:
-        """Whether the preemptor may take these units, without some that were chosen besides."""
-        return self._joint.rules(units) is not None
+    def _may_take(self, victims: Sequence[Victim]) -> bool:
+        """Whether the preemptor may take these victims, without some that were chosen besides."""
+        return self._joint.rules(victims) is not None
 
     def _loops(self) -> bool:
         """Whether a victim that leaves whole could at once preempt the preemptor in turn."""
         return not self._preemptor.reserved and any(
-            unit.whole and self._policy.loops(self._preemptor, unit.claim, self._leaving)
-            for unit in self._chosen
+            victim.whole and self._policy.loops(self._preemptor, victim.claim, self._leaving)
+            for victim in self._chosen
         )

@@ -24,8 +24,8 @@ WITHOUT_PODS = (OpenStatus.PENDING, OpenStatus.QUEUED)
 Tier = tuple[bool, int, int]
 """What is dearest about a victim: whether it goes whole, its status, its priority."""
 Cost = tuple[Tier, int, int, tuple[str, ...]]
-"""What a set of victims costs, see :attr:`~scheduling.engine.preemption.search.Victims.cost`."""
-UnitKey = tuple[int, str, int]
+"""What a set of victims costs, see :attr:`~scheduling.engine.preemption.search.VictimSet.cost`."""
+VictimKey = tuple[int, str, int]
 """What is lost, whose it is, minus the pod's index."""
 
 NOT_ASKED = -1
@@ -51,8 +51,8 @@ class PlacedWorkload:
         "_claim",
         "_since",
         "_spots",
-        "_units",
-        "_units_at",
+        "_victims",
+        "_victims_at",
         "clock",
         "fresh",
         "leaf",
@@ -83,8 +83,8 @@ class PlacedWorkload:
         self.shrunk = False
         self.victims: Sequence[str] = ()
         self.milli = milli_of(pods) if milli is None else milli
-        self._units: tuple[Unit, ...] | None = None
-        self._units_at = 0
+        self._victims: tuple[Victim, ...] | None = None
+        self._victims_at = 0
         self._since: int | None = NOT_ASKED
         self._claim: WorkloadClaim | None = None
         self._spots: Mapping[int, Spot] | None = None
@@ -125,7 +125,7 @@ class PlacedWorkload:
 
     def _changed(self) -> None:
         self.milli = milli_of(self.pods)
-        self._units = self._claim = self._spots = None
+        self._victims = self._claim = self._spots = None
 
     def spots(self, ledger: Ledger) -> Mapping[int, Spot]:
         """Where the pods are, by index, as far as their nodes are there."""
@@ -160,18 +160,18 @@ class PlacedWorkload:
         spare = len(self.pods) > self.workload.min_pods
         return {self.tier(whole=whole) for whole in ((True, False) if spare else (True,))}
 
-    def units(self, ledger: Ledger) -> tuple[Unit, ...]:
+    def as_victims(self, ledger: Ledger) -> tuple[Victim, ...]:
         """Everything that can be taken of it: the pods above its minimum one by one, and the whole."""
-        if self._units is None:
+        if self._victims is None:
             pods = sorted(self.pods, key=lambda pod: pod.pod_index)
-            spare = [Unit(ledger, self, (pod,), whole=False) for pod in pods[self.workload.min_pods :]]
-            self._units = (*spare, Unit(ledger, self, tuple(pods), whole=True))
-        elif self._units_at != self.clock.now:
+            spare = [Victim(ledger, self, (pod,), whole=False) for pod in pods[self.workload.min_pods :]]
+            self._victims = (*spare, Victim(ledger, self, tuple(pods), whole=True))
+        elif self._victims_at != self.clock.now:
             lost_ms = self.lost_ms
-            for unit in self._units:
-                unit.count_lost(lost_ms)
-        self._units_at = self.clock.now
-        return self._units
+            for victim in self._victims:
+                victim.count_lost(lost_ms)
+        self._victims_at = self.clock.now
+        return self._victims
 
     def ends_at(self, policy: Policy) -> int | None:
         """When its time is over at the latest, never in the past; ``None`` if it has no limit."""
@@ -213,7 +213,7 @@ def milli_of(pods: Iterable[PodPlacement]) -> int:
     return sum([share.milli for pod in pods for share in pod.devices])
 
 
-class Unit:
+class Victim:
     """What can be taken at once: one pod above a workload's minimum, or (``whole``) the workload.
 
     ``tier`` and ``key`` are its place in the order of victims: before the team decides, and inside the team (least
@@ -238,7 +238,7 @@ class Unit:
         """Have so much work be lost: whoever is kept from cycle to cycle has more to lose in the next."""
         self.lost_gpu_ms = self.milli * lost_ms // GPU_MILLI
         last = -self.pods[0].pod_index if self.pods else 0
-        self.key: UnitKey = (self.lost_gpu_ms, self.placed.workload.id, last)
+        self.key: VictimKey = (self.lost_gpu_ms, self.placed.workload.id, last)
 
     @property
     def claim(self) -> WorkloadClaim:
@@ -253,7 +253,7 @@ class Unit:
             self._spots = tuple([known[pod.pod_index] for pod in self.pods if pod.pod_index in known])
         return self._spots
 
-    def without(self, gone: frozenset[int]) -> Unit:
+    def without(self, gone: frozenset[int]) -> Victim:
         """The same, less the pods with these indexes."""
         rest = tuple(pod for pod in self.pods if pod.pod_index not in gone)
-        return Unit(self._ledger, self.placed, rest, whole=self.whole)
+        return Victim(self._ledger, self.placed, rest, whole=self.whole)

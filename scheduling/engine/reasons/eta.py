@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scheduling.engine.backfill.start_reservation import Shadow
+from scheduling.engine.backfill.start_reservation import EarliestStart
 from scheduling.engine.model.plan import Eta
 from scheduling.engine.model.snapshot import Queueing
 from scheduling.engine.pool.pool_cycle import PoolCycle
@@ -66,7 +66,7 @@ class _Future:
             return self._nobody_knows
         candidate, head = blocked.candidate, self._cycle.head
         if head is not None and head.candidate is candidate and self._queueing is Queueing.BACKFILL:
-            return self._of_head(candidate, head.shadow)
+            return self._of_head(candidate, head.earliest)
         admitted = self._allowance.when(candidate)
         if admitted is None:
             return NO_ENDS
@@ -84,18 +84,18 @@ class _Future:
             return ANYBODY_PASSES
         return Eta(at, at)
 
-    def _of_head(self, candidate: Candidate, shadow: Shadow) -> Eta:
+    def _of_head(self, candidate: Candidate, earliest: EarliestStart) -> Eta:
         """That of the start reservation. Where it has no time, nothing more comes free of its nodes for others."""
         timelines = self._timelines(candidate)
-        if shadow.at is None:
-            for rank, extra in shadow.extra.items():
+        if earliest.at is None:
+            for rank, extra in earliest.extra.items():
                 left = self._cycle.ledger.later.free[rank].within(extra)
                 for timeline in timelines:
                     timeline.only(rank, left, self._cycle.now)
             return NO_ENDS
-        found = timelines[0].when(candidate.request, candidate.pods, among=shadow.extra.keys())
-        self._seat(candidate, shadow.at, found[1] if found else ())
-        return Eta(shadow.at, shadow.at)
+        found = timelines[0].when(candidate.request, candidate.pods, among=earliest.extra.keys())
+        self._seat(candidate, earliest.at, found[1] if found else ())
+        return Eta(earliest.at, earliest.at)
 
     def _unknown(self, blocked: Blocked) -> Eta:
         """That of one whose start is not known; where it would hold others up, theirs is not known either."""

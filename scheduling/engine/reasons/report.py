@@ -244,7 +244,7 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
             )
         return waiting_sentences.waiting_for_ceiling(cycle.tree, passed or blocked.ceiling, asked)
     if blocked.cause is Cause.BEHIND:
-        at = cycle.head.shadow.at if cycle.head is not None else None
+        at = cycle.head.earliest.at if cycle.head is not None else None
         timed = at is not None and at > cycle.now
         available, strict = free.of(candidate.request), cycle.is_shut
         return waiting_sentences.behind_reservation(

@@ -11,7 +11,7 @@ from scheduling.engine import OpenStatus, Policy, TeamInfo, schedule
 from scheduling.engine.preemption.joint_eligibility import JointEligibility
 from scheduling.engine.preemption.policy import NONE, PreemptionPolicy, WorkloadClaim
 from scheduling.engine.preemption.search import Search
-from scheduling.engine.preemption.victims import Tier, Unit
+from scheduling.engine.preemption.victims import Tier, Victim
 from scheduling.engine.quota.tree import QuotaAccounts, Tree
 from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, started, team, waiting, waits
 from scheduling.tests.proof.fair import shared
@@ -108,19 +108,19 @@ def test_who_could_have_left_earlier_is_told_as_by_judging_the_whole_set_again(
 ) -> None:
     original, found, none = Search._next_in_another_order, 0, 0
 
-    def judged(search: Search) -> Unit | None:
-        """The same unit, which must be the first of its leaf that may, of the first tier that has one."""
+    def judged(search: Search) -> Victim | None:
+        """The same victim, which must be the first of its leaf that may, of the first tier that has one."""
         nonlocal found, none
-        unit = original(search)
+        victim = original(search)
         lawful = [each for tier in search._tiers for each in _lawful_together(search, tier)]
-        if unit is None:
+        if victim is None:
             assert not lawful
             none += 1
         else:
-            assert unit.tier == lawful[0].tier
-            assert unit is next(each for each in lawful if each.placed.leaf == unit.placed.leaf)
+            assert victim.tier == lawful[0].tier
+            assert victim is next(each for each in lawful if each.placed.leaf == victim.placed.leaf)
             found += 1
-        return unit
+        return victim
 
     monkeypatch.setattr(Search, "_next_in_another_order", judged)
     for seed in (*range(200), *SOMEBODY_LEAVES_EARLIER):
@@ -129,17 +129,17 @@ def test_who_could_have_left_earlier_is_told_as_by_judging_the_whole_set_again(
     assert none > 0
 
 
-def _lawful_together(search: Search, tier: Tier) -> Iterator[Unit]:
+def _lawful_together(search: Search, tier: Tier) -> Iterator[Victim]:
     """Those of a tier that are of use and may go together with those who were chosen."""
     branches, passed = search._joint.shared(search._chosen), search._passed()
-    victims = search._victims.of_tier(tier)
+    victims = search._index.of_tier(tier)
     for leaf in search._tree.leaf_of.values():
         below = passed is not None and passed in search._tree.paths[leaf]
         if search._policy.branch_beside(search._preemptor.leaf, leaf) in branches and (
             below or not search._capacity.enough
         ):
-            for unit in victims.units(leaf):
-                taken = search._taken.get(unit.placed.workload.id)
-                rest = unit.without(frozenset(taken)) if taken and unit.whole else unit
-                if search._serves(unit, any_will_do=below) and search._joint.rules([*search._chosen, rest]):
-                    yield unit
+            for victim in victims.of_leaf(leaf):
+                taken = search._taken.get(victim.placed.workload.id)
+                rest = victim.without(frozenset(taken)) if taken and victim.whole else victim
+                if search._serves(victim, any_will_do=below) and search._joint.rules([*search._chosen, rest]):
+                    yield victim
