@@ -1,4 +1,4 @@
-"""Who is next among candidates of one level: the fairer team, then submission and id (section 4, keys 3 to 5)."""
+"""The next one among candidates of one level: the fairer team, then submission and id (section 4, keys 3 to 5)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BranchHeaps(Generic[C]):
 
     A heap entry is (ratio, 4, 5, stamp, child, its head); one whose stamp is not the child's latest is out of date.
     ``ways`` leads from a leaf up: each child that has others beside it, and the heap where it stands among them. ``at``
-    is where the first one of each leaf stands who is not ``gone``. ``figures`` are those by branch that the ratio
+    is where the first one of each leaf that is not ``gone`` stands. ``figures`` are those by branch that the ratio
     looks at: a bucket that is kept sees by them what has changed.
     """
 
@@ -78,7 +78,7 @@ class BranchHeaps(Generic[C]):
         return heaps
 
     def _head_of(self, leaf: int) -> C | None:
-        """The first one of a leaf who is not gone."""
+        """The first one of a leaf that is not gone."""
         row, at = self._rows[leaf], self._at[leaf]
         return row[at] if at < len(row) else None
 
@@ -138,11 +138,11 @@ class BranchHeaps(Generic[C]):
         self.renew(leaf)
 
     def first_left(self, leaf: int, row: Sequence[C]) -> int:
-        """Where the first one of a row stands who is not taken out, at the earliest."""
+        """Where the first one of a row stands that is not taken out, at the earliest."""
         return self._at[leaf] if self._rows.get(leaf) is row else 0
 
     def renew(self, leaf: int) -> None:
-        """Renew the heads and ratios on the way from a leaf up to the root, before anybody asks for the first one."""
+        """Renew the heads and ratios on the way from a leaf up to the root, before the next look at the first one."""
         if leaf not in self._ways:
             nearest = next(
                 (each for each in reversed(self._tree.paths[leaf]) if each in self._some_leaf), None
@@ -174,7 +174,7 @@ class BranchHeaps(Generic[C]):
     def catch_up(self, line: Line[C], gone: set[str], moved: Collection[int]) -> bool:
         """Have it as if made now; false where that would be no less work.
 
-        ``moved`` are the leaves whose line is another than before, or of which somebody is ``gone`` already.
+        ``moved`` are the leaves whose line is another than before, or have candidates that are ``gone`` already.
         """
         leaves = self._to_look_at(moved)
         if self._line is not line or leaves is None:
@@ -207,7 +207,7 @@ class BranchHeaps(Generic[C]):
 
 
 def _next(row: Sequence[Candidate], at: int, gone: Collection[str]) -> int:
-    """Where the first one who is not gone stands, from some place on."""
+    """Where the first one that is not gone stands, from some place on."""
     while at < len(row) and row[at].id in gone:
         at += 1
     return at

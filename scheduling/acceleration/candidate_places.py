@@ -17,10 +17,10 @@ from scheduling.engine.quota.tree import ROOT
 
 
 class CandidatePlaces:
-    """Whom a preemptor could take, and where.
+    """What a preemptor could take, and where.
 
-    ``under`` are those below the ceiling that he passes: wherever they lie, they may have to go. ``anywhere``: he
-    could take just anybody.
+    ``under`` are those below the ceiling that it passes: wherever they lie, they may have to go. ``anywhere``: it
+    could take any.
     """
 
     def __init__(self, context: SearchContext, preemptor: PreemptionRequest) -> None:
@@ -42,13 +42,13 @@ class CandidatePlaces:
     def places(self, widest: IndexedPods) -> Iterator[CandidateDomain]:
         """The places that could do if all candidates there went, the least bound first.
 
-        A single pod looks for a device or node, a gang for a domain. Where nobody is a lawful victim to begin with,
-        there is no place.
+        A single pod looks for a device or node, a gang for a domain. Where no workload is an eligible victim to begin
+        with, there is no place.
         """
         yield from _domains(self, widest) if self.preemptor.pods > 1 else _nodes(self, widest)
 
     def ranks(self) -> set[int] | None:
-        """The nodes of those whom he could ever take; ``None``, if that is just anybody."""
+        """The nodes of those that it could ever take; ``None``, if that is any."""
         if self.anywhere:
             return None
         groups = self._group.alone()
@@ -63,11 +63,11 @@ class CandidatePlaces:
         return leaving
 
     def lawful(self, placed: PlacedWorkload) -> bool:
-        """Whether he may take the workload before he has taken anybody else."""
+        """Whether it may take the workload before it has taken any other."""
         return self._case(placed)[0]
 
     def _ever(self, placed: PlacedWorkload) -> bool:
-        """Whether he may take it when everybody else has left whom he could take."""
+        """Whether it may take it when every other has left that it could take."""
         return self._case(placed)[1]
 
     def _case(self, placed: PlacedWorkload) -> tuple[bool, bool]:
@@ -82,7 +82,7 @@ class CandidatePlaces:
         return found
 
     def on(self, rank: int) -> list[PlacedWorkload]:
-        """Whom he could take on a node: nobody, if none of them is lawful to begin with."""
+        """What it could take on a node: nothing, if none of them is eligible to begin with."""
         there = [pods[0][0] for pods in self.context.eligible.on(rank)]
         if self._anybody_under or any(self.lawful(each) for each in there):
             return [each for each in there if self._ever(each)]

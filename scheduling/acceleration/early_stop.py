@@ -1,6 +1,6 @@
-"""Whether nobody who is left could still start, preempt or become the head: then the cycle may stop.
+"""Whether no candidate that is left could still start, preempt or become the head: then the cycle may stop.
 
-It never says so where it is not so; what stops everybody who is left can be told later, when somebody asks. Most
+It never says so where it is not so; what stops all that is left can be told later, when it is asked for. Most
 candidates are judged together: those of a leaf by the least that one of them needs, those of a level by what their
 pods ask.
 """
@@ -38,7 +38,7 @@ class StoppableCycle(KeptCycle):
 
 
 def nothing_left(cycle: KeptCycle) -> bool:
-    """Whether nobody left in the pool's queue could start, preempt or become the head."""
+    """Whether nothing left in the pool's queue could start, preempt or become the head."""
     if cycle.backfill.shut:
         return True
     if cycle.head is None and cycle.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO:
@@ -53,9 +53,10 @@ def nothing_left(cycle: KeptCycle) -> bool:
 
 
 class _Look:
-    """One look at all who are left in a pool's queue.
+    """One look at all candidates that are left in a pool's queue.
 
-    ``suspects`` are, by level, the leaves where somebody might find victims, if it is known that nobody does elsewhere.
+    ``suspects`` are, by level, the leaves where a candidate might find victims, if it is known that none does
+    elsewhere.
     """
 
     def __init__(self, cycle: KeptCycle) -> None:
@@ -67,7 +68,7 @@ class _Look:
         self._held: dict[int, Ints] = {}
 
     def nothing_left(self, level: Level) -> bool:
-        """Whether nobody left of a level could act."""
+        """Whether nothing left of a level could act."""
         line = self._cycle.kept_pool.lines.levels[level]
         elastic, _ = level
         if not elastic:
@@ -88,18 +89,18 @@ class _Look:
         return True
 
     def _left(self, line: LevelIndex, leaves: Iterable[int]) -> Iterable[Candidate]:
-        """Those who are left of some leaves."""
+        """Those that are left of some leaves."""
         for leaf in leaves:
             yield from self._cycle.queue.left(leaf, line.candidates(leaf))
 
     def _with_guarantee_left(self, line: LevelIndex) -> Iterable[Candidate]:
-        """The reserved ones whom their guarantees would admit."""
+        """The reserved candidates that their guarantees would admit."""
         available = self._cycle.charges.available
         leaves = {leaf: left for leaf, least in line.least().items() if least <= (left := available(leaf))}
         return (each for each in self._left(line, leaves) if each.next_milli <= leaves[each.leaf])
 
     def _might_start(self, line: LevelIndex) -> bool:
-        """Whether somebody elastic might find a place that is for him."""
+        """Whether an elastic candidate might find a place that is open to it."""
         backfill, charges = self._cycle.backfill, self._cycle.charges
         # Where few pods of a request find no place, no more of them need to be tried.
         requests = {
@@ -128,7 +129,7 @@ class _Look:
     # --- Victims ---------------------------------------------------------------------------------------------
 
     def _might_preempt(self, level: Level, line: LevelIndex) -> bool:
-        """Whether somebody elastic might find victims."""
+        """Whether an elastic candidate might find victims."""
         cycle = self._cycle
         policy = cycle.preemption_policy
         if not policy.has_elastic_preemption:
@@ -146,19 +147,19 @@ class _Look:
         return next(self._hopeful(line, self._with_fair_victims(line, priority)), None) is not None
 
     def _might_take_lower(self, priority: int, line: LevelIndex) -> bool:
-        """Whether some might find room enough among those of lower priority, who may be taken from anybody."""
+        """Whether some might fit if workloads of lower priority, of any team, went."""
         kinds = {(request, pods) for request, pods, _ in line.kinds}
         if any(self._cycle.group_might_do(VictimGroup(priority, None), *kind) for kind in kinds):
             return True
         return not self._find_nothing(self._left(line, self._limited(line)))
 
     def _any_hopeful(self, level: Level, line: LevelIndex, leaves: Iterable[int]) -> bool:
-        """Whether somebody left of a level might find victims, who does only in some leaves."""
+        """Whether a candidate left of a level might find victims; only in these leaves one could."""
         self.suspects[level] = frozenset(self._hopeful(line, leaves))
         return bool(self.suspects[level])
 
     def _hopeful(self, line: LevelIndex, leaves: Iterable[int]) -> Iterator[int]:
-        """Those of some leaves where somebody left might find victims."""
+        """Those of some leaves where a candidate that is left might find victims."""
         kept_pool, context = self._cycle.kept_pool, self._cycle.context(reserved=False)
         for leaf in leaves:
             infeasible = leaf not in kept_pool.limited and context.are_infeasible(
@@ -179,10 +180,10 @@ class _Look:
         return True
 
     def _with_fair_victims(self, line: LevelIndex, priority: int | None) -> list[int]:
-        """The leaves where the one who needs least could take somebody by the fair-share rule, nobody else gone
+        """The leaves where the one that needs least could take a workload by the fair-share rule, nothing gone
         before but those of lower priority.
 
-        A preemptor may take from a branch beside his way down that is above its due, if his own branches from there
+        A preemptor may take from a branch beside its way down that is above its due, if its own branches from there
         on stay within theirs.
         """
         paths = self._cycle.kept_pool.tree_arrays
@@ -224,7 +225,7 @@ class _Look:
         return held
 
     def _branches_with_some(self, priority: int | None) -> NDArray[np.bool_]:
-        """The branches below which somebody (of a priority) could be a victim."""
+        """The branches below which a workload (of a priority) could be a victim."""
         found = self._some.get(priority)
         if found is None:
             found = self._some[priority] = np.zeros(len(self._tree), dtype=bool)

@@ -24,11 +24,11 @@ from scheduling.engine.preemption.victims import PlacedWorkload
 
 
 def find_victims(context: SearchContext, preemptor: PreemptionRequest) -> VictimSet | None:
-    """The victims whose departure lets the preemptor start, ``None`` if nobody lawfully can.
+    """The victims whose departure lets the preemptor start, ``None`` if there are none.
 
     First by the plain order. Where that takes more than one, or none serves, and the preemptor needs one place (a
     device, a node, a domain), also in each place that would do; the cheapest set wins. Of that one
-    those are spared without whom the preemptor fits elsewhere.
+    those are spared without which the preemptor fits elsewhere.
     """
     widest = context.tally(preemptor.request)
     if widest is None:
@@ -49,7 +49,7 @@ def find_victims(context: SearchContext, preemptor: PreemptionRequest) -> Victim
 def _cheapest_domain(
     context: SearchContext, preemptor: PreemptionRequest, widest: IndexedPods
 ) -> VictimSet | None:
-    """The cheapest victims inside one domain, for a gang that may take anybody; none, if somebody alone might do."""
+    """The cheapest victims inside one domain, for a gang that may take any; none, if one workload alone might do."""
     if _anybody_alone(context, preemptor, widest):
         return None
     most = context.searches.most_pods(preemptor.claim, preemptor.request, widest)
@@ -95,7 +95,8 @@ def _would_do_elsewhere(
 
 
 def _all_of(costs: Sequence[int], request: PodRequest) -> list[int]:
-    """At least what devices have on which a pod costs so much: who takes whole ones, or a slice, pays for all of it."""
+    """At least what devices have on which a pod costs so much: a pod that takes whole ones, or a slice, pays for all of
+    it."""
     return list(costs) if request.whole else [GPU_MILLI] * len(costs)
 
 

@@ -1,4 +1,4 @@
-"""Candidates of one pool, taken in the order of the queue (section 4): kept heaps answer who is next."""
+"""Candidates of one pool, taken in the order of the queue (section 4): kept heaps tell which is next."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LevelHeaps(Generic[C]):
             self._moved.setdefault(level, set()).add(leaf)
 
     def of(self, level: Level, line: Line[C], gone: set[str], early: Iterable[int] = ()) -> BranchHeaps[C]:
-        """The bucket of a level as things stand; ``early`` are the leaves of those who are ``gone`` already."""
+        """The bucket of a level as things stand; ``early`` are the leaves of those that are ``gone`` already."""
         found = self._level_heaps.get(level)
         moved = self._moved.pop(level, set())
         if found is None or not found.catch_up(line, gone, moved.union(early)):
@@ -67,7 +67,7 @@ class HeapQueue(CandidateQueue[C]):
         self.level: Level | None = None
 
     def peek(self) -> C | None:
-        """The next candidate, which stays; ``None`` when nobody is left."""
+        """The next candidate, which stays; ``None`` when nothing is left."""
         while True:
             if self._heaps is not None:
                 head = self._heaps.head()
@@ -92,17 +92,17 @@ class HeapQueue(CandidateQueue[C]):
             self._early.add(candidate.leaf)
 
     def run(self) -> Iterable[C]:
-        """The next candidate, and those who certainly follow it, in order, while nothing changes. All stay."""
+        """The next candidate, and those that certainly follow it, in order, while nothing changes. All stay."""
         return () if self.peek() is None or self._heaps is None else self._heaps.run()
 
     def remove_run(self, run: Sequence[C]) -> None:
-        """Take out those who came first in a run."""
+        """Take out those that came first in a run."""
         if run and self._heaps is not None:
             self._heaps.remove_run(run)
             self.last = run[-1]
 
     def left(self, leaf: int, row: Sequence[C]) -> Iterator[C]:
-        """Those of a row, all of a leaf at some level, who have not had their turn."""
+        """Those of a row, all of a leaf at some level, that have not had their turn."""
         at = self._heaps.first_left(leaf, row) if self._heaps is not None else 0
         return (each for each in islice(row, at, None) if each.id not in self.gone)
 

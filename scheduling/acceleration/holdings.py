@@ -60,14 +60,14 @@ T = TypeVar("T", Owners, Pods, HeldShares)
 
 
 class Holdings:
-    """The arrays of some workloads; those who leave keep their number, but are not ``there``."""
+    """The arrays of some workloads; those that leave keep their number, but are not ``there``."""
 
     def __init__(self, ledger: KeptLedger, placed_workloads: Mapping[str, PlacedWorkload]) -> None:
         self._ledger = ledger
         self._begin(placed_workloads)
 
     def _begin(self, placed_workloads: Mapping[str, PlacedWorkload]) -> None:
-        """Have nobody numbered yet; these, by id, are to be."""
+        """Begin with no numbers; these workloads, by id, are to have some."""
         self._new = dict(placed_workloads)
         self._left: list[str] = []
         self.placed_workloads: list[PlacedWorkload] = []
@@ -106,7 +106,7 @@ class Holdings:
         return self
 
     def _strike_out(self) -> None:
-        """Have those who left not be there; where hardly anybody else is, begin anew with the others."""
+        """Have those that left not be there; where hardly any other is, begin anew with the others."""
         first, self._numbered = self._numbered, len(self._ids)
         self._numbers.update(zip(self._ids[first:], range(first, self._numbered), strict=True))
         self.there[[self._numbers[id_] for id_ in self._left]] = False
@@ -127,7 +127,7 @@ class Holdings:
         return self._by_id
 
     def by_node(self, nodes: int, width: int) -> tuple[NDArray[np.bool_], Ints]:
-        """On which of so many nodes anybody lies, and what is held of each of their devices, up to so many of a
+        """Which of so many nodes have pods, and what is held of each of their devices, up to so many of a
         node."""
         there = self.there[self.pods.owner]
         held = np.flatnonzero(there[self.shares.pod] & (self.shares.at < width))

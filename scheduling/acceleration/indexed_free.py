@@ -19,13 +19,13 @@ RanksByCount = dict[int, list[int]]
 SCORES_KEPT = 256
 """Of so many requests it is remembered how good each node is for them."""
 NOT_PARTLY = frozenset({0, GPU_MILLI})
-"""What is left of a device of which nobody, or who takes all of it, has a part."""
+"""What is left of a device that is idle, or taken whole."""
 
 
 class IndexedFree(NodeIndex):
     """What is free on each node of a pool.
 
-    ``changed`` are the nodes that have been changed, in order, for those who keep figures of their own.
+    ``changed`` are the nodes that have been changed, in order, for indexes that keep figures of their own.
     """
 
     def __init__(self, nodes: Nodes, free: list[NodeFree], arrays: NodeArrays | None = None) -> None:

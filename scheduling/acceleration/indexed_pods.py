@@ -16,7 +16,7 @@ MANY_NODES = 64
 
 
 class IndexedPods(HeldPods):
-    """How many pods of a request the nodes of a level hold when all who stop are gone, and its domains as a whole.
+    """How many pods of a request the nodes of a level hold when all that stop are gone, and its domains as a whole.
 
     It lives as long as the ledger; :meth:`refresh` counts those nodes again that have changed meanwhile. ``risen`` is
     how many pods more its nodes have come to hold since it was made, by domain, never mind what they lost, and

@@ -1,9 +1,9 @@
-"""Whether a preemptor could find victims at all: what would be free if all went whom he could ever take (section 7).
+"""Whether a preemptor could find victims at all: what would be free if all that it could ever take went (section 7).
 
-It never says no to one who would find some. What it worked out is kept: GPUs that are taken and victims that are gone
+It never says no to one that would find some. What it worked out is kept: GPUs that are taken and victims that are gone
 leave preemptors less, never more. Only what could leave them more makes it look again: a branch that comes to be above
-what is due to it; room in a branch of their own that was too full for them; somebody of another priority who joins the
-index; something that is given back.
+what is due to it; room in a branch of their own that was too full for them; a workload of another priority that joins
+the index; something that is given back.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 
 Kind = tuple[int, int, int, PodRequest | Need, int]
-"""A preemptor's leaf, priority and size, what each of his pods asks, and how many there are. One pod alone may lie on
+"""A preemptor's leaf, priority and size, what each of its pods asks, and how many there are. One pod alone may lie on
 any node that has the devices it needs, whatever else it asks."""
 
 
 @dataclass(slots=True)
 class _KnownInfeasible:
-    """Of whom it was found, at some ``time``, that none of them could find victims: so it is as long as branches are
-    ``full``, none of the bounds has become more, and the gangs find no room among them; these need not be asked
+    """Preemptors of which it was found, at some ``time``, that none could find victims: so it is as long as branches
+    are ``full``, none of the bounds has become more, and the gangs find no room among them; these need not be asked
     while no more nodes than ``freed`` have been given something back."""
 
     time: int
@@ -43,7 +43,7 @@ class _KnownInfeasible:
 class InfeasibleSearches:
     """What the preemptors of one class, reserved or elastic, could hope for in one pool.
 
-    :meth:`renew` is for whoever begins a cycle.
+    :meth:`renew` is called when a cycle begins.
     """
 
     def __init__(
@@ -60,18 +60,18 @@ class InfeasibleSearches:
         self._gains = 0
         self._changes = (0, 0, 0, 0)
         self._alone: dict[tuple[int, int], int] = {}
-        """By leaf and priority: who takes so much, or more, finds nobody whom he may take as things stand."""
+        """By leaf and priority, the smallest request known to have no eligible victim."""
         self._infeasible: dict[Kind, frozenset[int]] = {}
-        """Who finds nothing outside these nodes."""
+        """Preemptors that find no victims outside these nodes."""
         self._found: dict[Kind, frozenset[int]] = {}
-        """Who might find something outside these nodes."""
+        """Preemptors that might find victims outside these nodes."""
 
     def renew(self) -> None:
         """Take note of what is due and used by now: entitlements were worked out anew, or a cycle was taken back."""
         self._reachable.renew()
 
     def any_at_once(self, claim: WorkloadClaim) -> bool:
-        """Whether there is anybody whom the preemptor may take as things stand."""
+        """Whether there is a workload that the preemptor may take as things stand."""
         if any(self._eligible.any_in(*each) for each in self._reachable.of(claim).at_once):
             return True
         self._alone[claim.leaf, claim.priority] = claim.milli
@@ -80,11 +80,11 @@ class InfeasibleSearches:
     def known_infeasible(
         self, leaf: int, priority: int, milli: int, request: PodRequest, pods: int
     ) -> frozenset[int] | None:
-        """The nodes outside which it is known that such preemptors find nobody (none: they find nobody anywhere);
+        """The nodes outside which it is known that such preemptors find no victims (empty: nor anywhere);
         ``None`` where nothing is known.
 
-        It is so as long as nothing could give anybody more. What others start with leaves everybody fewer devices and
-        less room in his own branches; and whoever takes more may take no more.
+        It is so as long as no preemptor could get more. What others start with leaves all fewer devices and
+        less room in their branches; and a larger request may take no more.
         """
         self._forget_answers()
         alone = self._alone.get((leaf, priority))
@@ -102,9 +102,9 @@ class InfeasibleSearches:
         tally: TallyOf,
         closed: frozenset[int] = NOWHERE,
     ) -> bool:
-        """Whether so many pods might find a place, on nodes that are not ``closed``, if all went whom the preemptor
-        could ever take. Who is told no is told so again, on fewer nodes too, as long as nothing could give anybody
-        more; who is told yes, as long as nothing at all has changed."""
+        """Whether so many pods might find a place, on nodes that are not ``closed``, if all that the
+        preemptor could ever take went. A no is remembered, for fewer nodes too, as long as no preemptor could get more;
+        a yes, as long as nothing at all has changed."""
         self._forget_answers()
         need = self._need(request)
         kind = (claim.leaf, claim.priority, claim.milli, need if pods == 1 else request, pods)
@@ -119,7 +119,7 @@ class InfeasibleSearches:
         return might
 
     def look_anew(self, claim: WorkloadClaim) -> None:
-        """Have it worked out anew whom a preemptor could take."""
+        """Have it worked out anew what a preemptor could take."""
         self._reachable.look_anew(claim)
         self._found.clear()
 
@@ -142,7 +142,7 @@ class InfeasibleSearches:
         return self._group_bounds.of(group).hold(request, self._need(request), pods, tally)
 
     def group(self, claim: WorkloadClaim) -> VictimGroup:
-        """Whom the preemptor could take, or could as soon as others have left."""
+        """What the preemptor could take, or could as soon as others have left."""
         return self._reachable.of(claim).group
 
     def most_below(self, claim: WorkloadClaim, branch: int) -> int:
@@ -154,7 +154,7 @@ class InfeasibleSearches:
         return sum([self._eligible.milli(branch, each) for each in priorities])
 
     def most_pods(self, claim: WorkloadClaim, request: PodRequest, tally: IndexedPods) -> list[int]:
-        """How many pods each domain of a tally might hold at most if all went whom the preemptor could ever take."""
+        """How many pods each domain of a tally might hold at most if all that the preemptor could take went."""
         return self._group_bounds.of(self._reachable.of(claim).group).most_pods(
             request, self._need(request), tally
         )
@@ -194,7 +194,7 @@ class InfeasibleSearches:
     def _found_infeasible(
         self, leaf: int, kinds: Sequence[PreemptorKind], tally: TallyOf
     ) -> _KnownInfeasible | None:
-        """What it hangs on that nobody of a leaf could find victims; ``None`` if somebody might."""
+        """What it depends on that no preemptor of a leaf could find victims; ``None`` if one might."""
         group_bounds: dict[GroupBounds, int] = {}
         full: dict[Full, None] = {}
         freed = len(self._ledger.freed)

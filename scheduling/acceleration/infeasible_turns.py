@@ -10,13 +10,13 @@ from scheduling.engine.queue.candidate import Candidate, Cause, PoolRequest
 from scheduling.engine.queue.order import Level
 
 SearchKind = tuple[int, int, PodRequest, int, bool]
-"""What those have in common who find the same victims, or none: leaf, priority, what their pods ask, how many must
-start, whether some nodes are not for them."""
+"""What preemptors have in common that find the same victims, or none: leaf, priority, what their pods ask, how many
+must start, whether some nodes are not for them."""
 
 
 Turn = tuple[int, int, PoolRequest, bool, bool]
-"""What those have in common whose turns change nothing alike: leaf, priority, what they take and for how long, whether
-they have been preempted too often to be so again, whether somebody was held back for the head."""
+"""What candidates have in common whose turns change nothing alike: leaf, priority, what they take and for how long,
+whether they have been preempted too often to be so again, whether something was held back for the head."""
 
 
 class InfeasibleTurns:
@@ -46,9 +46,9 @@ class InfeasibleTurns:
     # --- Places ----------------------------------------------------------------------------------------------
 
     def found_no_place(self, candidate: Candidate, cause: Cause) -> None:
-        """Note what keeps a candidate, whom guarantees and ceilings admit, from a place.
+        """Note what keeps a candidate that guarantees and ceilings admit from a place.
 
-        It keeps all of his kind from one, but for pods that take no device: whether they are in anybody's way differs.
+        It keeps all of its kind from one, but for pods that take no device: whether they are in the head's way differs.
         """
         if not candidate.request.bare:
             self._causes[kind_of(candidate.pool_request)] = cause
@@ -68,7 +68,7 @@ class InfeasibleTurns:
         return _search_kind(candidate, closed) in self._searched
 
     def note_without_victims(self, level: Level, but: frozenset[int]) -> None:
-        """Note that nobody of a level finds victims, ceilings aside, but in some leaves."""
+        """Note that no candidate of a level finds victims, ceilings aside, but in some leaves."""
         self._without_victims = (level, but)
 
     def is_without_victims(self, level: Level | None, leaf: int) -> bool:

@@ -20,7 +20,7 @@ POOL_REQUESTS_KEPT = 100_000
 
 
 class _Rows(dict[tuple[int, int], LeafCandidates]):
-    """Those who wait, by leaf and priority."""
+    """Those that wait, by leaf and priority."""
 
     def __missing__(self, key: tuple[int, int]) -> LeafCandidates:
         leaf, priority = key
@@ -40,8 +40,8 @@ class Intake(Eligibility):
     def join(
         self, workloads: Iterable[WorkloadInfo], now: int, entries: Entries, out: dict[str, Out]
     ) -> dict[str, Rows]:
-        """Returns those who join the queue of each pool; who joins several is one of the ``entries``, who joins none is
-        ``out``, with the reason.
+        """Returns the workloads that join the queue of each pool. One that joins several is one of the ``entries``, one
+        that joins none is ``out``, with the reason.
         """
         known, leaf_of = self._fits, self._tree.leaf_of
         queues: dict[str, Rows] = {pool_id: _Rows() for pool_id in self._pools}

@@ -127,14 +127,14 @@ class KeptCycle(PoolCycle):
         return True
 
     def _known_to_stop(self, candidate: Candidate) -> Blocked | None:
-        """What stops a candidate, if it is known, without a try, that neither place nor victims are for him."""
+        """What stops a candidate, if it is known without a try that it finds neither place nor victims."""
         if candidate.reserved:
             return self.guarantee_stops(candidate)
         cause = self._infeasible_cause(candidate)
         return None if cause is None else Blocked(candidate, cause, ahead=self._ahead())
 
     def _infeasible_cause(self, candidate: Candidate) -> Cause | None:
-        """What keeps an elastic candidate from a place, if it is known that neither that nor victims are for him."""
+        """What keeps an elastic candidate from a place, if it is known that it finds neither that nor victims."""
         turn = self._turn_of(candidate)
         cause = self.infeasible.is_infeasible(turn)
         if cause is None:
@@ -213,7 +213,7 @@ class KeptCycle(PoolCycle):
 
     @contextmanager
     def as_before_growth(self) -> Iterator[None]:
-        """Have things stand for a while as they did before anybody grew."""
+        """Have things stand for a while as they did before workloads scaled up."""
         after = self.kept_pool.figures()
         self.kept_pool.set_figures(self._before_growth if self._grown else after)
         for placed, pod in reversed(self._grown):
@@ -295,7 +295,7 @@ class KeptCycle(PoolCycle):
         return context
 
     def eligible(self, *, reserved: bool) -> EligibleVictims:
-        """Whom reserved, or elastic, preemptors might take."""
+        """What reserved, or elastic, preemptors might take."""
         return self.context(reserved=reserved).eligible
 
     # --- Waiting --------------------------------------------------------------------------------------------

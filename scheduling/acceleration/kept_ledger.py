@@ -89,7 +89,7 @@ class KeptLedger(Ledger):
         self.freed.extend(rank for pod in pods if (rank := self.nodes.rank.get(pod.node)) is not None)
 
     def see_off(self, workload: WorkloadInfo) -> None:
-        """Take out somebody who may have lain on nodes of other pools, whose home this is: out of their ledgers."""
+        """Take a workload of this pool out of the ledgers of other pools on whose nodes it has pods."""
         for host in self.hosts.pop(workload.id, ()):
             host.remove(workload)
             del host.guests[workload.id]

@@ -1,4 +1,5 @@
-"""What is kept of one pool from cycle to cycle: who lies where, who waits, what every branch has (sections 1 to 4).
+"""What is kept of one pool from cycle to cycle: what is placed, what waits, what every branch has
+(sections 1 to 4).
 
 A cycle decides on this kept state itself and takes back what it tried when it is over, so that it always says what the
 snapshot says.
@@ -41,10 +42,10 @@ MOST_JOINED = 100_000
 
 
 class KeptPool(PoolState):
-    """One pool: its nodes, who lies there, who waits, what every branch may have and has.
+    """One pool: its nodes, what is placed there, what waits, what every branch may have and has.
 
     ``nodes`` are the nodes that take new pods, ``pool_nodes`` also others of the pool. ``placed_workloads`` are
-    those who are placed; ``on_leaf`` the same by leaf of the tree; ``growing`` those of them that have not all their
+    those that are placed; ``on_leaf`` the same by leaf of the tree; ``growing`` those of them that have not all their
     pods. ``allocations`` says of the reserved ones whose guarantees they are charged to. ``given`` is what a cycle
     gives each branch.
     """
@@ -80,10 +81,10 @@ class KeptPool(PoolState):
         """Leaves of which something has started or gone since the next cycle's entitlements were worked out."""
         self._settle_all(rows)
 
-    # --- Who is placed ---------------------------------------------------------------------------------------
+    # --- What is placed ---------------------------------------------------------------------------------------
 
     def _settle_all(self, workloads: Sequence[WorkloadInfo]) -> None:
-        """Take in those with whom the ledger was made."""
+        """Take in the workloads with which the ledger was made."""
         usage = self.accounts.usage
         ends: defaultdict[int, list[str]] = defaultdict(list)
         for workload, milli in zip(workloads, self.ledger.held, strict=True):
@@ -100,7 +101,7 @@ class KeptPool(PoolState):
         self.ends = [(at, id_) for at in sorted(ends) for id_ in sorted(ends[at])]
 
     def settle(self, workload: WorkloadInfo) -> None:
-        """Take in somebody who is placed, or stopping, by now."""
+        """Take in a workload that is placed, or stopping, by now."""
         self.ledger.add(workload)
         if workload.status is STOPPING:
             self.stopping[workload.id] = workload
@@ -113,8 +114,8 @@ class KeptPool(PoolState):
         self.demand.touch(placed.leaf)
 
     def _stand(self, workload: WorkloadInfo, milli: int | None = None) -> PlacedWorkload:
-        """Note who is placed (and holds so much, if that is known); what its team uses is for the caller to count, and
-        that its demand is another."""
+        """Note a placed workload (it holds so much, if that is known); what its team uses is for the caller to count,
+        and that its demand is another."""
         leaf, id_ = self.tree.leaf_of[workload.team], workload.id
         placed = PlacedWorkload(workload, leaf, workload.placements, self.clock, milli=milli)
         self.placed_workloads[id_] = self.on_leaf[leaf][id_] = placed
@@ -137,7 +138,7 @@ class KeptPool(PoolState):
                 self.demand.add(entry)
 
     def clear(self, workload: WorkloadInfo) -> None:
-        """Take out somebody who is not placed, nor stopping, any more."""
+        """Take out a workload that is not placed, nor stopping, any more."""
         self.ledger.remove(workload)
         if self.stopping.pop(workload.id, None) is not None:
             return
@@ -184,7 +185,7 @@ class KeptPool(PoolState):
         """The workloads placed before this cycle, and still placed, whose pods do not run yet."""
         return (each for id_, each in self.idle.items() if id_ in self.placed_workloads)
 
-    # --- Who could be a victim -------------------------------------------------------------------------------
+    # --- What could be a victim -------------------------------------------------------------------------------
 
     def context(self, *, reserved: bool) -> SearchContext:
         """What searches for reserved, or for elastic, preemptors look at: elastic workloads, of which some are
@@ -218,7 +219,7 @@ class KeptPool(PoolState):
                 self._contexts[False].eligible.add(each)
 
     def _unprotected(self, placed_workloads: dict[str, PlacedWorkload]) -> dict[str, PlacedWorkload]:
-        """Those of them whom elastic preemptors may take; the others are kept for later."""
+        """Those of them that elastic preemptors may take; the others are kept for later."""
         if not protects(self.pool.policy):
             return placed_workloads
         spared = {id_: placed for id_, placed in placed_workloads.items() if self.is_protected(placed)}
@@ -236,7 +237,7 @@ class KeptPool(PoolState):
             for placed in self._unprotected(waiting).values():
                 self._contexts[False].eligible.add(placed)
 
-    # --- Who waits -------------------------------------------------------------------------------------------
+    # --- What waits -------------------------------------------------------------------------------------------
 
     def fill(self, rows: Rows) -> None:
         """Line up all at once."""
@@ -299,7 +300,7 @@ class KeptPool(PoolState):
         divide_again(self.accounts, self.demand, self.nodes.capacity_milli, self.next_entitled, moved)
 
     def _charge_alone(self, leaf: int) -> bool:
-        """Charge the reserved ones of a leaf to its own part, if that concerns nobody else: they hold no more than
+        """Charge the reserved ones of a leaf to its own part, if that concerns no other leaf: they hold no more than
         that, nor did before."""
         if leaf in self._beyond or not self.charges.charge_own(leaf):
             return False
@@ -316,7 +317,7 @@ class KeptPool(PoolState):
         return True
 
     def _charge_below(self, top: int) -> None:
-        """Charge all reserved ones below a top team anew, those together in order of admission whom it concerns."""
+        """Charge all reserved ones below a top team anew, in order of admission where several leaves are concerned."""
         rest: list[ReservedHolding] = []
         for branch in self._branches_below(top):
             if self.charges.clear(branch):

@@ -1,4 +1,4 @@
-"""Those of one leaf who wait at one level (section 4)."""
+"""The candidates of one leaf at one level (section 4)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ by_key = attrgetter("key")
 Kind = tuple[PodRequest, int, int | None]
 """What candidates have in common that the same thing keeps from a place: the request, the pods, the time limit."""
 Takes = tuple[int, PoolRequest]
-"""A priority, and what those who have it take."""
+"""A priority, and what candidates that have it request."""
 
 
 def kind_of(takes: PoolRequest) -> Kind:
@@ -26,11 +26,11 @@ def kind_of(takes: PoolRequest) -> Kind:
 
 
 class LeafCandidates:
-    """Those of one leaf and class who wait at one level; they become candidates when somebody asks for these.
+    """The workloads of one leaf and class that wait at one level; they become candidates when these are asked for.
 
     Most cycles look at candidates of the first levels only. What is asked of the others, what they take, is the same
-    for many and known before. How many take the same is counted when somebody asks first, and kept from then on: a
-    cycle after which few come and go is not to count all who wait.
+    for many and known before. How many take the same is counted at the first question, and kept from then on: a
+    cycle after which few come and go is not to count all that wait.
     """
 
     __slots__ = (
@@ -57,25 +57,25 @@ class LeafCandidates:
         return len(self._workloads) + len(self._candidates)
 
     def join(self, workload: WorkloadInfo, pool_request: PoolRequest) -> None:
-        """Have somebody wait who is in no other queue."""
+        """Have a workload wait that is in no other queue."""
         self._workloads.append(workload)
         self._pool_requests.append(pool_request)
         self._takes = self._preemptor_kinds = None
 
     def add(self, candidate: Candidate) -> bool:
-        """Put in a candidate; false if others have his priority and take the same, as far as anybody has asked."""
+        """Put in a candidate; false if others have its priority and take the same, as far as it was asked."""
         insort(self._candidates, candidate, key=by_key)
         return self._count(candidate, 1)
 
     def remove(self, candidate: Candidate) -> bool:
-        """Take out a candidate; false if others are left who have his priority and take the same, as far as anybody
-        has asked."""
+        """Take out a candidate; false if others are left that have its priority and take the same, as far as it was
+        asked."""
         row = self.candidates()
         del row[bisect_left(row, candidate.key, key=by_key)]
         return self._count(candidate, -1)
 
     def _count(self, candidate: Candidate, by: int) -> bool:
-        """Count one more (or, negative, less); whether he is the only one of his sort."""
+        """Count one more (or, negative, less); whether it is the only one of its kind."""
         only = self._takes is None and self._preemptor_kinds is None
         if self._takes is not None:
             only = _count_one(self._takes, candidate.pool_request, by)

@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 from scheduling.acceleration.eligible_victims import EligibleVictims, Joined
 from scheduling.acceleration.group_bounds import GroupBoundsIndex
-from scheduling.acceleration.victim_groups import EVERYBODY, VictimGroup
+from scheduling.acceleration.victim_groups import EVERY_WORKLOAD, VictimGroup
 from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, PreemptionPolicy, WorkloadClaim
 from scheduling.engine.quota.tree import ROOT
 
 
 class Full(NamedTuple):
-    """A branch of a preemptor's own that is too full for him, by one of the bases: so it is while it lacks less than
+    """A branch of a preemptor's own that is too full for it, by one of the bases: so it is while it lacks less than
     ``room`` of what is due to it.
 
-    ``relieved``: with what has joined the index below it, all of which might leave for him.
+    ``relieved``: with what has joined the index below it, all of which might leave for it.
     """
 
     branch: int
@@ -30,9 +30,9 @@ class Full(NamedTuple):
 
 @dataclass(slots=True)
 class ReachableVictims:
-    """Whom the preemptors of one leaf, priority and size could take, as things stood at some ``time``.
+    """What the preemptors of one leaf, priority and size could take, as things stood at some ``time``.
 
-    ``at_once`` are those whom they could take first, by branch and priority; ``group`` those whom they could ever. It
+    ``at_once`` are those that they could take first, by branch and priority; ``group`` those that they could ever. It
     is so, or they could take fewer, as long as the branches in ``full`` are too full for them: so it was when it was
     ``seen`` last.
     """
@@ -48,8 +48,9 @@ class ReachableIndex:
     """The reaches of the preemptors of one class, reserved or elastic, in one pool; the bounds are told what to look at
     again.
 
-    ``gains`` counts what could give somebody more: a branch that comes to be above what is due to it, or is above it by
-    more where that matters; a branch that has more room; somebody who joins the index; something that is given back.
+    ``gains`` counts what could give a preemptor more: a branch that comes to be above what is due to it, or is above it
+    by more where that matters; a branch that has more room; a workload that joins the index; devices that are given
+    back.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class ReachableIndex:
     # --- What could give more than before -------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """Note where a branch came to be above what is due to it, or somebody joined, since the last look."""
+        """Note where a branch came to be above what is due to it, or a workload joined, since the last look."""
         changed, joined = self._usage.changed, self._eligible.joined
         if self._seen != (len(changed), len(joined)):
             self.time += 1
@@ -105,8 +106,8 @@ class ReachableIndex:
             self.gains += 1
 
     def _welcome(self, joined: Iterable[Joined]) -> None:
-        """Note who has joined the index: he may leave for a preemptor; who takes from his own team only, or where
-        nobody had such a priority, has somebody more to take."""
+        """Note what has joined the index: it may leave for a preemptor; a preemptor that takes from its own team
+        only, or where no workload had such a priority, has more to take."""
         fresh: Counter[int] = Counter()
         for each in joined:
             fresh[each.priority] += each.milli
@@ -117,8 +118,8 @@ class ReachableIndex:
             self._changed[ROOT] = self.time
 
     def _note(self, branches: Iterable[int]) -> None:
-        """Note which of the branches came to be above what is due to them, and whether that gives somebody more. Who
-        finds that a branch of his own has less room takes no more than before."""
+        """Note which of the branches came to be above what is due to them, and whether that gives a preemptor more. One
+        with less room in a branch of its own takes no more than before."""
         entitled = self._preemption_policy.entitled
         for branch in branches:
             used, due = self._usage.used[branch], entitled[branch]
@@ -155,7 +156,7 @@ class ReachableIndex:
         return found
 
     def look_anew(self, claim: WorkloadClaim) -> None:
-        """Have it worked out anew whom a preemptor could take: what is kept may be more than it is by now."""
+        """Have it worked out anew what a preemptor could take: what is kept may be more than it is by now."""
         self._reachable.pop((claim.leaf, claim.priority, claim.milli), None)
 
     def are_full(self, full: Iterable[Full]) -> bool:
@@ -166,13 +167,13 @@ class ReachableIndex:
                 return False
         return True
 
-    # --- Whom he could take ---------------------------------------------------------------------------------
+    # --- What it could take ---------------------------------------------------------------------------------
 
     def _look(self, claim: WorkloadClaim) -> ReachableVictims:
-        """Work out whom a preemptor could take: those of lower priority, those whom the fair-share rule gives him, and
-        those of whom it could as soon as others have left who are nearer to him in the tree."""
+        """Work out what a preemptor could take: those of lower priority, those that the fair-share rule gives it, and
+        those of which it could as soon as others have left that are nearer to it in the tree."""
         if claim.reserved:
-            return ReachableVictims(self.time, [(ROOT, None)], EVERYBODY)
+            return ReachableVictims(self.time, [(ROOT, None)], EVERY_WORKLOAD)
         top, equal = (
             self._preemption_policy.lower_in(claim),
             self._preemption_policy.highest_victim(claim.priority),
@@ -200,8 +201,8 @@ class ReachableIndex:
         return ReachableVictims(self.time, at_once, group, (*full, *self._full(claim, relief)))
 
     def _full(self, claim: WorkloadClaim, relief: Sequence[int] | None) -> tuple[Full, ...]:
-        """The lowest of a preemptor's own branches, by each due, that is too full for him even when so much has left of
-        those on his way down."""
+        """The lowest of a preemptor's own branches, by each due, that is too full for it even when so much has left of
+        those on its way down."""
         used, path = self._usage.used, self._tree.paths[claim.leaf]
         found = []
         for by, due in self._due_by.items():
@@ -215,8 +216,8 @@ class ReachableIndex:
         return tuple(found)
 
     def _fair(self, claim: WorkloadClaim, relief: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """The branches that the fair-share rule gives him when so much has left of those on his way down: where each
-        parts from his, and by which bases."""
+        """The branches that the fair-share rule gives it when so much has left of those on its way down: where each
+        parts from its own, and by which bases."""
         path = self._tree.paths[claim.leaf]
         leaving = dict(zip(path, relief, strict=True))
         found: dict[int, tuple[int, int]] = {}
@@ -236,7 +237,7 @@ class ReachableIndex:
         return found
 
     def _lower(self, me: WorkloadClaim, own: int | None) -> list[int]:
-        """What those of lower priority hold whom a preemptor may take, of each branch on his way down."""
+        """What those of lower priority hold that a preemptor may take, of each branch on its way down."""
         eligible = self._eligible
         below = self._tree.paths[me.leaf] if own is None else [own] * len(self._tree.paths[me.leaf])
         return [sum([eligible.milli(at, each) for each in eligible.lower(at, me.priority)]) for at in below]

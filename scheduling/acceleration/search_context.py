@@ -1,4 +1,4 @@
-"""What a search for victims looks at, and for whom it is made (section 7)."""
+"""What a search for victims looks at, and the preemptor for which it is made (section 7)."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class SearchContext(PreemptionContext):
         pods: int,
         closed: Callable[[], frozenset[int]] = nowhere,
     ) -> bool:
-        """Whether a preemptor who may take somebody might find victims enough, on nodes that are not ``closed``, as
-        things stand; false only if he certainly finds none."""
+        """Whether a preemptor that may take some workload might find victims enough, on nodes that are not ``closed``,
+        as things stand; false only if it certainly finds none."""
         passed = self.charges.ceiling_passed(claim.leaf, claim.milli, reserved=claim.reserved)
         if passed is not None:
             return self.searches.most_below(claim, passed.branch) >= passed.excess
@@ -68,7 +68,7 @@ class SearchContext(PreemptionContext):
         return not nodes or self.searches.might_take(claim, request, pods, self.tally, nodes)
 
     def might_take_as_of_now(self, preemptor: PreemptionRequest) -> bool:
-        """The same, whom he may take looked at anew: what is kept of that may be more than it is by now."""
+        """The same, what it may take looked at anew: what is kept of that may be more than it is by now."""
         self.searches.look_anew(preemptor.claim)
         return self.searches.any_at_once(preemptor.claim) and self.might_take(
             preemptor.claim, preemptor.request, preemptor.pods, lambda: preemptor.closed

@@ -1,9 +1,9 @@
-"""Reserved ones whose guarantees are in use: they are passed over, and told in their places when somebody asks
+"""Reserved ones whose guarantees are in use: they are passed over, and told in their places when the plan is read
 (sections 3, 4 and 9).
 
-What guarantees have left only falls while a cycle lasts, as nobody reserved is ever a victim. So where a leaf has less
+What guarantees have left only falls while a cycle lasts, as nothing reserved is ever a victim. So where a leaf has less
 left than any of its candidates needs, their turns change nothing, whenever they come. Without them the others of their
-level come in the same order, as long as nobody is left out of a branch that is compared with one beside it.
+level come in the same order, as long as no leaf is left out of a branch that is compared with one beside it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Offer:
 
 
 class SkippedLeaves:
-    """Who is passed over in one pool's cycle."""
+    """The leaves that are passed over in one pool's cycle."""
 
     queue: HeapQueue[Candidate]
 
@@ -54,7 +54,7 @@ class SkippedLeaves:
         self._levels: dict[Level, _SkippedLevel] = {}
         self._offer: _Offer | None = None
         self._alone = not any(line.several for line in kept_pool.lines.levels.values())
-        """Whether nobody here stands in another pool's queue: then turns come here as if there were no other."""
+        """Whether no candidate here stands in another pool's queue: then turns come here as if there were no other."""
 
     # --- While the cycle decides -----------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class SkippedLeaves:
         return leaves
 
     def _needed_to_order(self, leaves: Collection[int], hopeful: list[int]) -> list[int]:
-        """Of some leaves those without which nobody knows in which order the hopeful ones among them come: all below
+        """Of some leaves those without which the order of the hopeful ones among them is not known: all below
         the branches by which these part."""
         if not hopeful:
             return []
@@ -86,7 +86,7 @@ class SkippedLeaves:
         return [leaf for leaf in leaves if not ways.isdisjoint(tree.paths[leaf])]
 
     def note_start(self, candidate: Candidate, milli: int) -> None:
-        """Take note that somebody starts, in his turn or because something is offered again."""
+        """Take note that a candidate starts, in its turn or because something is offered again."""
         if not self._levels:
             return
         self.note(candidate.leaf, milli, reserved=candidate.reserved)
@@ -106,10 +106,10 @@ class SkippedLeaves:
         if self._levels and self._alone and turn is not None:
             self._offer = _Offer(self._kept_pool.charges.left[:], turn)
 
-    # --- When somebody asks ----------------------------------------------------------------------------------
+    # --- When the plan is read ----------------------------------------------------------------------------------
 
     def line_up(self, waiting: KeptBlockedQueue) -> None:
-        """Put those who were passed over among those who wait, in the order of the queue."""
+        """Put those that were passed over among those that wait, in the order of the queue."""
         if not self._levels:
             return
         kept_pool, policy = self._kept_pool, self._kept_pool.pool.policy
@@ -126,8 +126,8 @@ class SkippedLeaves:
         waiting.line_up(late, place)
 
     def _turns(self, level: Level, places: dict[str, int]) -> Iterator[Blocked]:
-        """Have all of a level have their turns, again or late; those who were passed over, with what was available to
-        them. Everybody's number is noted in ``places``."""
+        """Have all of a level have their turns, again or late; those that were passed over, with what was available to
+        them. The number of each is noted in ``places``."""
         kept_pool, passed = self._kept_pool, self._levels[level]
         kept_pool.set_figures(passed.figures)
         heaps = BranchHeaps(kept_pool.tree, kept_pool.ratio, kept_pool.lines.levels[level].leaves, set())
@@ -154,7 +154,7 @@ class SkippedLeaves:
         self, late: Iterable[Blocked], offer: _Offer, place: Callable[[Candidate], tuple[Level, int]]
     ) -> None:
         """Have those whose turns had come by then told what was available to them in the last offer to all; each comes
-        after those before him who started. Where a whole level was passed over, they are told what was when it
+        after those that started before it. Where a whole level was passed over, they are told what was when it
         began."""
         charges = self._kept_pool.charges
         charges.left[:] = offer.left

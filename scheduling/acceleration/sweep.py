@@ -1,4 +1,4 @@
-"""Choosing victims for a preemptor who may take any elastic workload: a reserved one under its ceilings (section 7).
+"""Choosing victims for a preemptor that may take any elastic workload: a reserved one under its ceilings (section 7).
 
 What :class:`~scheduling.engine.preemption.search.Search` does step by step is done here a tier at a time, in all
 places at once: a tier that does not make room goes as a whole, whatever the order in it; only in the last one the
@@ -29,9 +29,9 @@ Mask = NDArray[np.bool_]
 class Sweeps:
     """What goes in each of some domains ("places", by number), for several pods that need one.
 
-    ``last`` is the tier that makes room there, ``going`` are all below it and those of it who had their turn before
+    ``last`` is the tier that makes room there, ``going`` are all below it and those of it that had their turn before
     there was room; ``missed`` says how many pods there would be less, at least, if one of them stayed, ``pods`` how
-    many the nodes hold, ``needed`` what is lost by those without whom a node would hold less, each counted on one such
+    many the nodes hold, ``needed`` what is lost by those without which a node would hold less, each counted on one such
     node.
     """
 
@@ -104,7 +104,7 @@ class Sweeps:
         return gone
 
     def _chosen(self) -> Mask:
-        """Who goes in each place: of the last tier as few as make room, turn by turn, at least one."""
+        """The victims in each place: of the last tier as few as make room, turn by turn, at least one."""
         swept = self.place_victims.tier < self.last[self.place_victims.place]
         first = self.place_victims.first_with_room(swept, self.turn, self.preemptor.pods)
         return swept | ((self.turn >= 0) & (self.turn <= first[self.place_victims.place]))
@@ -136,9 +136,9 @@ class Sweep:
         return self._place_victims.tier_of(int(self._all.last[self._at]))
 
     def least_lost(self) -> int:
-        """How many GPU-milliseconds are lost at least, before anybody is spared: by all without whom there would be
-        fewer pods, but for those on as many nodes as there may be fewer. Who is spared makes it fewer on the node where
-        he counts."""
+        """How many GPU-milliseconds are lost at least, before any workload is spared: by all without which there would
+        be fewer pods, but for those on as many nodes as there may be fewer. One that is spared makes it fewer on the
+        node where it counts."""
         needed = np.sort(self._all.needed[self._all.place_nodes.place == self._at])
         return int(needed[: max(0, len(needed) - self._more)].sum())
 
@@ -160,7 +160,7 @@ class Sweep:
         )
 
     def victims(self) -> tuple[Victim, ...]:
-        """Those who must go, tier by tier and in the order inside a team."""
+        """The victims, tier by tier and in the order inside a team."""
         return tuple([self._unit(local) for local in self.chosen])
 
     @cached_property
@@ -180,8 +180,8 @@ class Sweep:
         return [local for local in order if local not in spared]
 
     def _of_use(self) -> Ints:
-        """Those who do not leave only nodes where no pod fits all the same; such are spared, whoever else is. Pods of a
-        workload that goes as a whole go too."""
+        """Those that do not leave only nodes where no pod fits all the same; such are spared, whichever others are.
+        Pods of a workload that goes as a whole go too."""
         found, mine = self._place_victims, self._mine
         leaves = np.zeros(len(found.tier), np.bool_)
         leaves[found.row_of[self._all.pods[found.node] > 0]] = True
@@ -189,14 +189,14 @@ class Sweep:
         return mine[leaves[mine] | (~found.whole[mine] & np.isin(found.owner[mine], whole))]
 
     def _might_stay(self, those: Ints) -> Ints:
-        """Those without whom there might be room: who is needed is so for good, as others come back."""
+        """Those without which there might be room: one that is needed is so for good, as others come back."""
         found = self._place_victims
         near = np.zeros(len(found.tier), np.bool_)
         near[found.row_of[np.isin(found.node, list(self._come_back))]] = True
         return those[(self._all.missed[those] <= self._more) | near[those]]
 
     def _last_first(self, tier: int, those: Ints) -> list[int]:
-        """Some of a tier, last chosen first; those who leave only nodes where no pod fits do not wait for others."""
+        """Some of a tier, last chosen first; those that leave only nodes where no pod fits do not wait for others."""
         turn, rivals = self._all.turn, [local for local in those.tolist() if self._serves(local)]
         if len(rivals) > 1 and tier < self._all.last[self._at]:
             found = self._place_victims
@@ -265,7 +265,7 @@ class Sweep:
 def _place_nodes(
     context: SearchContext, preemptor: PreemptionRequest, places: Sequence[Domain]
 ) -> PlaceNodes:
-    """The nodes of the places that are not closed, as they are left when all who stop are gone."""
+    """The nodes of the places that are not closed, as they are left when all that stop are gone."""
     nodes, grid = context.ledger.nodes, context.ledger.later.grid.refresh()
     ranks: list[int] = []
     kinds = [(number, usable) for number, place in enumerate(places) for usable in place.usable]

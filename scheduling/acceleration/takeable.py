@@ -1,4 +1,4 @@
-"""Whom a reserved preemptor could take in each of several places, as arrays (section 7)."""
+"""What a reserved preemptor could take in each of several places, as arrays (section 7)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class PlaceVictims:
         return self.place_nodes.free.with_more(gpu.reshape(nodes, self._width), cpu, memory)
 
     def missed(self, going: NDArray[np.bool_], free: FreeArrays) -> Ints:
-        """For each pod of those who go, how many pods its node would hold less if it stayed: as many at least."""
+        """For each pod of those that go, how many pods its node would hold less if it stayed: as many at least."""
         rows = np.flatnonzero(going[self.row_of])
         number = np.full(len(self.row_of), -1)
         number[rows] = np.arange(len(rows))
@@ -119,8 +119,8 @@ class PlaceVictims:
 
     def first_with_room(self, gone: NDArray[np.bool_], turn: Ints, pods: int) -> Ints:
         """By place, the turn after which it holds so many pods, when these are gone before and the others go turn by
-        turn (below 0: never); :data:`NEVER` where it never does. One place at a time would find the same: whoever goes
-        changes what his own nodes hold, and never to less."""
+        turn (below 0: never); :data:`NEVER` where it never does. One place at a time would find the same: a
+        workload that goes changes what its own nodes hold, and never to less."""
         rows = np.flatnonzero(turn[self.row_of] >= 0)
         rows = rows[np.lexsort((turn[self.row_of[rows]], self.node[rows]))]
         node, turns = self.node[rows], turn[self.row_of[rows]]

@@ -1,4 +1,4 @@
-"""Who can be taken of one tier: by team, in the order inside it (section 7)."""
+"""What can be taken of one tier: by team, in the order inside it (section 7)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ by_key = attrgetter("key")
 
 class TierVictims(TierIndex):
     """All of a tier that can be taken, by leaf of the tree; the order inside a team, which depends on the time, is
-    worked out for the leaves that somebody looks at.
+    worked out for the leaves that are looked at.
 
     A branch below which some were, and are no more, may still count as one of the ``children``.
     """
@@ -35,7 +35,7 @@ class TierVictims(TierIndex):
         return bool(self._members)
 
     def __iter__(self) -> Iterator[int]:
-        """The leaves where somebody is."""
+        """The leaves with workloads of the tier."""
         return iter(self._members)
 
     def members(self, leaf: int) -> dict[str, PlacedWorkload]:
@@ -63,7 +63,7 @@ class TierVictims(TierIndex):
         return found
 
     def children(self, branch: int) -> Sequence[int]:
-        """The children of a branch below which somebody is."""
+        """The children of a branch below which the tier has workloads."""
         found = self._children.get(branch)
         if found is None:
             found = [child for child in self._tree.children[branch] if child in self._branches]

@@ -1,4 +1,4 @@
-"""Whose turn it is among the victims of one tier: always somebody of the team most above its entitlement (section 7).
+"""Whose turn it is among the victims of one tier: always one of the team most above its entitlement (section 7).
 
 As workloads leave, what their branches are above their entitlements only falls. So the turns below a branch are those
 of its children, merged: sorted by how far each child is above its entitlement as one of it leaves. That is done level

@@ -17,12 +17,12 @@ from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.queue.order import Level, level_at, level_of
 
 Rows = Mapping[tuple[int, int], LeafCandidates]
-"""Those who wait, by leaf and priority."""
+"""Those that wait, by leaf and priority."""
 Ints = NDArray[np.int64]
 
 
 class PreemptorKind(NamedTuple):
-    """What candidates of one leaf have in common who find the same victims: ``pods`` of a request take ``milli``."""
+    """What preemptors of one leaf have in common that find the same victims: ``pods`` of a request take ``milli``."""
 
     priority: int
     request: PodRequest
@@ -33,7 +33,7 @@ class PreemptorKind(NamedTuple):
 class LevelIndex:
     """The candidates of one level, in ``rows`` by leaf.
 
-    ``kinds`` counts those whom no ceiling limits, whatever their team; ``several`` those who stand in other pools'
+    ``kinds`` counts those that no ceiling limits, of all teams; ``several`` those that stand in other pools'
     queues too.
     """
 
@@ -165,7 +165,7 @@ class WaitingIndex(Mapping[Level, Mapping[int, Sequence[Candidate]]]):
         return self.levels[level].leaves
 
     def __iter__(self) -> Iterator[Level]:
-        """The levels where anybody waits."""
+        """The levels where candidates wait."""
         return iter(self.levels)
 
     def __len__(self) -> int:
