@@ -30,7 +30,8 @@ from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.pool.pool_state import PoolState, shares_a_device
 from scheduling.engine.preemption.victims import PlacedWorkload, due_at, protects
 from scheduling.engine.queue.candidate import Candidate
-from scheduling.engine.quota.charging import ReservedHolding
+from scheduling.engine.quota.charging import Charges, ReservedHolding
+from scheduling.engine.quota.tree import QuotaAccounts
 
 Figures = tuple[list[int], ...]
 """What every branch uses and was given, and what is left of its guarantee, at some moment."""
@@ -97,7 +98,10 @@ class KeptPool(PoolState):
                 usage.reserved[placed.leaf] += milli
             if (at := due_at(workload, self.pool.policy)) is not None:
                 ends[at].append(workload.id)
-        usage.roll_up()
+        for branch in range(len(self.tree) - 1, 0, -1):
+            parent = self.tree.parents[branch]
+            usage.used[parent] += usage.used[branch]
+            usage.reserved[parent] += usage.reserved[branch]
         self.ends = [(at, id_) for at in sorted(ends) for id_ in sorted(ends[at])]
 
     def settle(self, workload: WorkloadInfo) -> None:
@@ -302,7 +306,7 @@ class KeptPool(PoolState):
     def _charge_alone(self, leaf: int) -> bool:
         """Charge the reserved ones of a leaf to its own part, if that concerns no other leaf: they hold no more than
         that, nor did before."""
-        if leaf in self._beyond or not self.charges.charge_own(leaf):
+        if leaf in self._beyond or not charge_own(self.charges, self.accounts, leaf):
             return False
         team = self.tree.team_id(leaf)
         alike: dict[int, list[Allocation]] = {}
@@ -320,7 +324,7 @@ class KeptPool(PoolState):
         """Charge all reserved ones below a top team anew, in order of admission where several leaves are concerned."""
         rest: list[ReservedHolding] = []
         for branch in self._branches_below(top):
-            if self.charges.clear(branch):
+            if clear_charges(self.charges, self.accounts, branch):
                 self.demand.touch(branch)
         for branch in self._branches_below(top):
             self._beyond.discard(branch)
@@ -340,3 +344,24 @@ class KeptPool(PoolState):
             if branch > top and len(self.tree.paths[branch]) <= depth:
                 return
             yield branch
+
+
+def charge_own(charges: Charges, accounts: QuotaAccounts, leaf: int) -> bool:
+    """Charge all reserved workloads of a leaf to its own part; returns whether that is large enough.
+
+    Then the order of their admission makes no difference, if the team has no teams below it: only they are charged to
+    that part.
+    """
+    milli, own = accounts.usage.reserved[leaf], accounts.quotas.own[leaf]
+    if accounts.tree.own[leaf] or milli > own:
+        return False
+    charges.left[leaf] = own - milli
+    return True
+
+
+def clear_charges(charges: Charges, accounts: QuotaAccounts, branch: int) -> bool:
+    """Charge nothing to a branch any more; returns whether something was charged above it."""
+    charges.left[branch] = accounts.quotas.own[branch]
+    had = accounts.usage.above[branch] > 0
+    accounts.usage.above[branch] = 0
+    return had

@@ -200,16 +200,10 @@ class PoolNodes:
         self._nodes = list(nodes)
         self._labels = labels
         self._topological = topological
-        disconnected = any(not node.cluster_online for node in self._nodes)
-        down = any(not node.ready or node.cordoned for node in self._nodes)
-        self._same: dict[NodeService, NodeService] = {
-            NodeService.NOW: NodeService.NOW,
-            NodeService.CONNECTED: NodeService.CONNECTED if disconnected else NodeService.NOW,
-            NodeService.ALL: NodeService.ALL
-            if down
-            else NodeService.CONNECTED
-            if disconnected
-            else NodeService.NOW,
+        counted = {service: [*map(service.counts, self._nodes)] for service in NodeService}
+        self._same = {
+            service: next(each for each in NodeService if counted[each] == counted[service])
+            for service in NodeService
         }
         self._made: dict[NodeService, Nodes] = {}
 

@@ -28,9 +28,6 @@ Cost = tuple[Tier, int, int, tuple[str, ...]]
 VictimKey = tuple[int, str, int]
 """What is lost, whose it is, minus the pod's index."""
 
-NOT_ASKED = -1
-"""In place of a time that has not been asked for yet."""
-
 
 @dataclass(slots=True)
 class CycleClock:
@@ -49,7 +46,6 @@ class PlacedWorkload:
 
     __slots__ = (
         "_claim",
-        "_since",
         "_spots",
         "_victims",
         "_victims_at",
@@ -85,16 +81,13 @@ class PlacedWorkload:
         self.milli = milli_of(pods) if milli is None else milli
         self._victims: tuple[Victim, ...] | None = None
         self._victims_at = 0
-        self._since: int | None = NOT_ASKED
         self._claim: WorkloadClaim | None = None
         self._spots: Mapping[int, Spot] | None = None
 
     @property
     def lost_ms(self) -> int:
         """Milliseconds of work that are lost if it goes now: since its last checkpoint, else since its start."""
-        since = self._since
-        if since == NOT_ASKED:
-            since = self._since = self.working_since
+        since = self.working_since
         return 0 if since is None else max(0, self.clock.now - since)
 
     @property

@@ -62,13 +62,9 @@ def of_nodes(pool_nodes: PoolNodes, request: PodRequest, min_pods: int) -> Obsta
     """
     nodes, everything = pool_nodes.in_service, pool_nodes.everything
     found = _of_these(nodes, request, min_pods)
-    if found is None or nodes is everything:
-        return (
-            None
-            if found is None
-            else Obstacle(found, None, _in_smaller_pods(nodes, request, min_pods, found))
-        )
-    never = _of_these(everything, request, min_pods)
+    if found is None:
+        return None
+    never = found if nodes is everything else _of_these(everything, request, min_pods)
     if never is not None:
         return Obstacle(never, None, _in_smaller_pods(everything, request, min_pods, never))
     if _of_these(pool_nodes.connected, request, min_pods) is None:

@@ -125,6 +125,15 @@ def _waits(cycle: PoolCycle) -> Iterable[Wait]:
         yield Wait(blocked.candidate.id, cycle.pool.id, position, reason, forecast.of(blocked))
 
 
+class FreeFigures(NamedTuple):
+    """What is free for a request: of devices that its pods may use (whether or not they fit), of all GPUs in sight, and
+    of devices that its pods could use if others did not share them."""
+
+    usable: int
+    besides: int
+    shared: int
+
+
 class _Free:
     """What is free in a pool after the plan, for a request."""
 
@@ -133,26 +142,16 @@ class _Free:
         self._pool_nodes = cycle.pool_nodes
         self._by_kind = cycle.ledger.free_by_kind()
         self._free = cycle.ledger.now.free
-        self._known: dict[PodRequest, int] = {}
-        self._shared: dict[PodRequest, int] = {}
-        self._in_sight: dict[tuple[tuple[str, ...], bool], int] = {}
+        self._known: dict[PodRequest, FreeFigures] = {}
         self._closed: dict[tuple[PodRequest, int], tuple[int, ...]] = {}
 
-    def of(self, request: PodRequest) -> int:
-        """What is free of the devices that its pods may use, whether or not they fit there."""
+    def of(self, request: PodRequest) -> FreeFigures:
+        """What is free for the pods of a request."""
         found = self._known.get(request)
         if found is None:
-            found = self._known[request] = self._on(self._nodes.usable(request))
-        return found
-
-    def shared(self, request: PodRequest) -> int:
-        """What is free of devices that its pods could use if others did not share them."""
-        if request.whole:
-            return 0
-        found = self._shared.get(request)
-        if found is None:
-            usable = self._nodes.usable(request, closed_too=True)
-            found = self._shared[request] = self._on(usable) - self.of(request)
+            usable = self._on(self._nodes.usable(request))
+            shared = 0 if request.whole else self._on(self._nodes.usable(request, closed_too=True)) - usable
+            found = self._known[request] = FreeFigures(usable, self._besides(request), shared)
         return found
 
     def _on(self, devices: Iterable[Usable]) -> int:
@@ -163,18 +162,14 @@ class _Free:
             if cost
         )
 
-    def besides(self, request: PodRequest) -> int:
+    def _besides(self, request: PodRequest) -> int:
         """What is free of GPUs, whether or not the request may use them; of slices only types that it takes."""
-        key = (request.gpu_types, bool(request.whole))
-        found = self._in_sight.get(key)
-        if found is None:
-            found = self._in_sight[key] = sum(
-                left
-                for kind, free in zip(self._nodes.classes, self._by_kind, strict=True)
-                for device, left in zip(kind.devices, free, strict=True)
-                if device.slicing is Slicing.WHOLE or is_of_type(device, request)
-            )
-        return found
+        return sum(
+            left
+            for kind, free in zip(self._nodes.classes, self._by_kind, strict=True)
+            for device, left in zip(kind.devices, free, strict=True)
+            if device.slicing is Slicing.WHOLE or is_of_type(device, request)
+        )
 
     @cached_property
     def _out_of_service(self) -> list[int]:
@@ -210,10 +205,9 @@ def _alike(blocked: Blocked, free: _Free) -> tuple[Hashable, ...]:
     if cause is Cause.PLACE:
         request = candidate.request
         closed = free.closed(request, candidate.pods)
-        figures = free.of(request), free.besides(request), free.shared(request)
-        return (cause, candidate.next_milli, request.topology.required, figures, closed)
+        return (cause, candidate.next_milli, request.topology.required, free.of(request), closed)
     if cause is Cause.BEHIND:
-        return (cause, candidate.next_milli, blocked.ahead, free.of(candidate.request))
+        return (cause, candidate.next_milli, blocked.ahead, free.of(candidate.request).usable)
     return (
         cause,
         candidate.next_milli,
@@ -246,19 +240,20 @@ def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
     if blocked.cause is Cause.BEHIND:
         at = cycle.head.earliest.at if cycle.head is not None else None
         timed = at is not None and at > cycle.now
-        available, strict = free.of(candidate.request), cycle.is_shut
+        available, strict = free.of(candidate.request).usable, cycle.is_shut
         return waiting_sentences.behind_reservation(
             asked, available, blocked.ahead, strict=strict, timed=timed
         )
     request, level = candidate.request, candidate.request.topology.required
+    figures = free.of(request)
     closed = [cycle.nodes.rows[rank] for rank in free.closed(request, candidate.pods)]
     return waiting_sentences.waiting_for_place(
         cycle.pool,
         asked,
-        free.of(request),
-        free.besides(request),
+        figures.usable,
+        figures.besides,
         level=level,
-        shared=free.shared(request),
+        shared=figures.shared,
         closed=closed,
     )
 
