@@ -8,8 +8,7 @@ from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.search_context import SearchContext
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.ledger import HeldPods
-from scheduling.engine.placement.node_eligibility import Usable
-from scheduling.engine.preemption.candidate_domains import FREE, Bound, CandidateDomain
+from scheduling.engine.preemption.candidate_domains import FREE, Bound, CandidateDomain, places_on
 from scheduling.engine.preemption.capacity import VictimCapacity
 from scheduling.engine.preemption.search import PreemptionRequest
 from scheduling.engine.preemption.victims import PlacedWorkload
@@ -174,12 +173,8 @@ def _single_places(
     bounds = context.bounds.of_devices(rank, costs, nearby.__contains__)
     if sum(bound is not None for bound in bounds) < max(request.whole, 1):
         return
-    key = (*domain.key, context.ledger.nodes.rows[rank].id)
-    kind = context.ledger.nodes.class_of[rank]
-    if request.whole > 1 or request.cpu_milli or request.memory_mib:
-        yield Domain(key, (Usable(kind, tuple(costs), uniform=False),), rank)
-    if request.whole <= 1:
-        for at, (cost, bound) in enumerate(zip(costs, bounds, strict=True)):
-            if bound is not None and candidates.serve(rank, at, cost):
-                only = tuple(cost if each == at else 0 for each in range(len(costs)))
-                yield Domain((*key, f"{at:04d}"), (Usable(kind, only, uniform=False),), rank)
+
+    def serves(at: int) -> bool:
+        return bounds[at] is not None and candidates.serve(rank, at, costs[at])
+
+    yield from places_on(context, candidates.preemptor, domain, rank, tuple(costs), serves=serves)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from scheduling.engine.placement.domains import Domain
@@ -96,21 +96,28 @@ def candidate_domains(
     for rank, (number, costs) in widest.where.items():
         if rank in on_node and rank not in request.closed:
             nearby = _each_once([*on_node[rank], *under])
-            for domain in _on_node(context, request, widest.domains[number], rank, costs):
+            for domain in places_on(context, request, widest.domains[number], rank, costs):
                 yield CandidateDomain(FREE, domain, nearby)
 
 
-def _on_node(
-    context: PreemptionContext, request: PreemptionRequest, domain: Domain, rank: int, costs: tuple[int, ...]
+def places_on(
+    context: PreemptionContext,
+    request: PreemptionRequest,
+    domain: Domain,
+    rank: int,
+    costs: tuple[int, ...],
+    *,
+    serves: Callable[[int], bool] = lambda _: True,
 ) -> Iterator[Domain]:
-    """The places for one pod on a node: the node, and each device where the pod needs no more than one."""
+    """The places for one pod on a node: the node, and each device that ``serves`` where the pod needs no more than
+    one."""
     pod, nodes = request.request, context.ledger.nodes
     key, number = (*domain.key, nodes.rows[rank].id), nodes.class_of[rank]
     if pod.whole > 1 or pod.cpu_milli or pod.memory_mib:
         yield Domain(key, (Usable(number, costs, uniform=False),), rank)
     if pod.whole <= 1:
         for at, cost in enumerate(costs):
-            if cost:
+            if cost and serves(at):
                 only = tuple(cost if each == at else 0 for each in range(len(costs)))
                 yield Domain((*key, f"{at:04d}"), (Usable(number, only, uniform=False),), rank)
 
