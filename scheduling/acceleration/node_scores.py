@@ -12,25 +12,35 @@ from scheduling.acceleration.shapes import Shapes, grown
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine.model.quantities import in_arrays
 from scheduling.engine.model.snapshot import GPU_MILLI, NodeOrder
-from scheduling.engine.placement.free import NodeFree, pick_devices
+from scheduling.engine.placement.fragmentation import Fragmentation
+from scheduling.engine.placement.free import NodeFree
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.placement.scoring import MANY, PART, NodeScore
 
 NOWHERE = np.iinfo(np.int64).max
 """The key of a node that holds no pod of the request."""
-PART = 1_000_000
-"""All of a device, or of all of a node's devices, in millionths."""
 FEW_NODES = 24
 """Up to so many nodes are looked at one by one."""
 FEW_NOTES = 256
 """Up to so many notes are read to find those few nodes."""
 MOST_KNOWN = 16_384
 """So many keys are remembered by what is left on a node."""
-MANY = 1 << 30
-"""Pods without GPUs that a node holds, as far as its devices are concerned."""
 UNKNOWN = -1
 HOLD, TIED, AFTER, USABLE = range(4)
 """What is remembered of a shape: how many pods the devices hold, what decides between nodes of equal score, how much
 would be left of the devices, and, from here on, how much of that typical requests of each size could use."""
+
+
+class ShapeFragmentation(Fragmentation):
+    """The measure for one node at a time, worked out once for all nodes of one shape."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.total = int(grid.typical.total)
+        self._shapes = grid.shapes
+
+    def of(self, number: int, free: NodeFree) -> int:
+        """F of a node of this class with so much free."""
+        return int(self._shapes.fragments(number, free))
 
 
 class NodeScores:
@@ -109,6 +119,7 @@ class NodeScores:
         free, kind_of, keys, known = self._grid.node_free, self._grid.nodes.class_of, self._keys, self._known
         cpu, memory = self._request.cpu_milli, self._request.memory_mib
         shape_of, enough = self._grid.shapes.shape, self._grid.typical.enough
+        score = NodeScore(ShapeFragmentation(self._grid), self._placement)
         for rank in ranks:
             kind, node_free = kind_of[rank], free[rank]
             if kind not in self._costs_of:
@@ -125,24 +136,9 @@ class NodeScores:
             if key is None:
                 if len(known) >= MOST_KNOWN:
                     known.clear()
-                key = known[left] = self._key(kind, node_free)
+                found = score.key(kind, node_free, self._costs_of[kind], self._request)
+                key = known[left] = NOWHERE if found is None else found
             keys[rank] = key
-
-    def _key(self, kind: int, node_free: NodeFree) -> int:
-        """The key of a node of this kind with so much left, and CPU and memory enough."""
-        picks = pick_devices(node_free, self._costs_of[kind], self._request)
-        if picks is None:
-            return NOWHERE
-        free, after = sum([left for left in node_free.gpu if left > 0]), node_free.copy()
-        if self._placement is NodeOrder.SPREAD:
-            return -free
-        after.change(picks, self._request.cpu_milli, self._request.memory_mib, -1)
-        over = sum([after.gpu[at] for at, _ in picks]) * (PART // GPU_MILLI)
-        tied = 2 * (free * (PART // GPU_MILLI) // max(len(node_free.gpu), 1)) + over
-        if not self._grid.typical:
-            return tied
-        fallen = self._grid.shapes.fragments(kind, node_free) - self._grid.shapes.fragments(kind, after)
-        return tied - self._grid.typical.score(fallen) * (3 * PART + 1)
 
     def _count(self, ranks: Ints) -> Ints:
         """How many pods these nodes hold."""
