@@ -22,7 +22,7 @@ class BranchHeaps(Generic[C]):
     A heap entry is (ratio, 4, 5, stamp, child, its head); one whose stamp is not the child's latest is out of date.
     ``ways`` leads from a leaf up: each child that has others beside it, and the heap where it stands among them. ``at``
     is where the first one of each leaf that is not ``gone`` stands. ``figures`` are those by branch that the ratio
-    looks at: a bucket that is kept sees by them what has changed.
+    looks at: heaps that are kept see by them what has changed.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ class CandidatePlaces:
             self.under = [each for each in below if preemptor.may_take(each)]
         self.anywhere = preemptor.claim.reserved or self._limited
         self._group = context.searches.group(preemptor.claim)
-        self._anybody_under = any(self.lawful(each) for each in self.under)
+        self._any_under = any(self.is_eligible(each) for each in self.under)
 
     def places(self, widest: IndexedPods) -> Iterator[CandidateDomain]:
         """The places that could do if all candidates there went, the least bound first.
@@ -61,7 +61,7 @@ class CandidatePlaces:
                 leaving[branch] = leaving.get(branch, 0) + each.milli
         return leaving
 
-    def lawful(self, placed: PlacedWorkload) -> bool:
+    def is_eligible(self, placed: PlacedWorkload) -> bool:
         """Whether it may take the workload before it has taken any other."""
         return self._case(placed)[0]
 
@@ -75,15 +75,15 @@ class CandidatePlaces:
         if found is None:
             rule, me, other = self.context.preemption_policy.rule, self.preemptor.claim, placed.claim()
             may = self.preemptor.may_take(placed)
-            lawful = may and rule(me, other, {}) is not None
-            ever = lawful or bool(self.under) or self._group.has(placed, self._tree)
-            found = self._cases[key] = (lawful, may and ever)
+            eligible = may and rule(me, other, {}) is not None
+            ever = eligible or bool(self.under) or self._group.has(placed, self._tree)
+            found = self._cases[key] = (eligible, may and ever)
         return found
 
     def on(self, rank: int) -> list[PlacedWorkload]:
         """What it could take on a node: nothing, if none of them is eligible to begin with."""
         there = [pods[0][0] for pods in self.context.eligible.on(rank)]
-        if self._anybody_under or any(self.lawful(each) for each in there):
+        if self._any_under or any(self.is_eligible(each) for each in there):
             return [each for each in there if self._ever(each)]
         return []
 
@@ -98,7 +98,7 @@ class CandidatePlaces:
             for position, milli in picks
             if position == at and self._ever(pods[0][0])
         ]
-        if not any(self.lawful(each) for each, _ in there):
+        if not any(self.is_eligible(each) for each, _ in there):
             return False
         leaving = self._leaving({each.workload.id: each for each, _ in there}.values())
         rule, me = self.context.preemption_policy.rule, self.preemptor.claim
@@ -123,7 +123,7 @@ def _domains(candidates: CandidatePlaces, widest: IndexedPods) -> Iterator[Candi
         }
         nearby = candidates.and_under(there.values())
         bound = _bound(context, preemptor, place, list(there.values()))
-        if bound is not None and any(candidates.lawful(each) for each in nearby):
+        if bound is not None and any(candidates.is_eligible(each) for each in nearby):
             found.append(CandidateDomain(bound, place, nearby))
     yield from sorted(found, key=lambda entry: (entry[0], entry[1].key))
 

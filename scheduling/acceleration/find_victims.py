@@ -50,7 +50,7 @@ def _cheapest_domain(
     context: SearchContext, preemptor: PreemptionRequest, widest: IndexedPods
 ) -> VictimSet | None:
     """The cheapest victims inside one domain, for a gang that may take any; none, if one workload alone might do."""
-    if _anybody_alone(context, preemptor, widest):
+    if _one_alone_would_do(context, preemptor, widest):
         return None
     most = context.searches.most_pods(preemptor.claim, preemptor.request, widest)
     ranks = context.ledger.nodes.ranks
@@ -100,7 +100,7 @@ def _all_of(costs: Sequence[int], request: PodRequest) -> list[int]:
     return list(costs) if request.whole else [GPU_MILLI] * len(costs)
 
 
-def _anybody_alone(context: SearchContext, preemptor: PreemptionRequest, widest: IndexedPods) -> bool:
+def _one_alone_would_do(context: SearchContext, preemptor: PreemptionRequest, widest: IndexedPods) -> bool:
     """Whether the departure of one workload could make room for all pods."""
     missing = preemptor.pods - max(widest.totals)
     most = max(

@@ -1,4 +1,4 @@
-"""The free capacity of a space as arrays, so that many nodes are looked at in one step (section 5)."""
+"""The free capacity of an index as arrays, so that many nodes are looked at in one step (section 5)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FORGOTTEN = 4
 
 
 class Grid:
-    """What is left on every node, as the space has it; zeros for one that takes no new pods.
+    """What is left on every node, as the index has it; zeros for one that takes no new pods.
 
     ``node_free`` is what is free, by rank, and ``changed`` the nodes where it has changed, in order: both are the
-    space's own. ``alike`` is the number of what is left of its devices among the ``shapes``, ``free`` how much that is.
+    index's own. ``alike`` is the number of what is left of its devices among the ``shapes``, ``free`` how much that is.
     :attr:`gpu` is that device by device, :attr:`fragments` what of it the pool's typical requests could not use, by
-    their measure. ``stamp`` says how many of the space's changes had been made when a row was read last (-1: it never
+    their measure. ``stamp`` says how many of its changes had been made when a row was read last (-1: it never
     was). It is of no use any more when the nodes' pool is another one.
     """
 
@@ -52,7 +52,7 @@ class Grid:
         self._read(range(count))
 
     def copy(self, node_free: list[NodeFree], changed: list[int]) -> Grid:
-        """The grid of a space that is a copy of this one's, which it must be up to date with."""
+        """The grid of an index that is a copy of this one's, which it must be up to date with."""
         twin = copy(self)
         twin.node_free, twin.changed, twin._seen = node_free, changed, len(changed)
         twin._measured, twin._laid_out = twin._seen, -1

@@ -12,7 +12,7 @@ from scheduling.engine.quota.tree import Tree
 
 
 class LevelHeaps(Generic[C]):
-    """The bucket of each level of one pool, kept from cycle to cycle.
+    """The heaps of each level of one pool, kept from cycle to cycle.
 
     ``figures`` are the lists by branch that the ratio looks at. :meth:`note` tells whose line is another.
     """
@@ -30,7 +30,7 @@ class LevelHeaps(Generic[C]):
             self._moved.setdefault(level, set()).add(leaf)
 
     def of(self, level: Level, line: Line[C], gone: set[str], early: Iterable[int] = ()) -> BranchHeaps[C]:
-        """The bucket of a level as things stand; ``early`` are the leaves of those that are ``gone`` already."""
+        """The heaps of a level as things stand; ``early`` are the leaves of those that are ``gone`` already."""
         found = self._level_heaps.get(level)
         moved = self._moved.pop(level, set())
         if found is None or not found.catch_up(line, gone, moved.union(early)):
@@ -38,7 +38,7 @@ class LevelHeaps(Generic[C]):
         return found
 
     def once(self, line: Line[C], gone: set[str]) -> BranchHeaps[C]:
-        """A bucket of some leaves of a level, which is not kept."""
+        """Heaps of some leaves of a level, which are not kept."""
         return BranchHeaps(self._tree, self._ratio, line, gone)
 
 

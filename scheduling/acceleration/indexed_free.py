@@ -33,7 +33,7 @@ class IndexedFree(NodeIndex):
         self.arrays = NodeArrays(nodes) if arrays is None else arrays
         self.free = free
         self._own: set[int] | None = None
-        """The nodes whose free capacity is no other space's, once some are."""
+        """The nodes whose free capacity is no other index's, once some are."""
         self._whole: list[RanksByCount] = [{} for _ in nodes.classes]
         self._partly: list[RanksByCount] = [{} for _ in nodes.classes]
         self._indexed = 0
@@ -45,7 +45,7 @@ class IndexedFree(NodeIndex):
             self._index(rank)
 
     def copy(self) -> Self:
-        """A space that can be changed without changing this one."""
+        """An index that can be changed without changing this one."""
         twin = type(self)(self.nodes, [], self.arrays)
         twin.free = list(self.free)
         self._own, twin._own = set(), set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind
@@ -205,21 +206,18 @@ def _too_large_a_pod(nodes: Nodes, request: PodRequest) -> Reason:
     ]
     left = [[device for device in devices if not device.foreign] for devices in typed]
     if not any(left):
-        return _no_gpu(nodes, request, [device for devices in typed for device in devices])
+        return _no_gpu(nodes, request, [*chain(*typed)])
+    usable = [*chain(*left)]
     if isinstance(request.request, Memory):
-        found = _too_much_memory(
-            pool, request.request.mib, [device for devices in left for device in devices]
-        )
+        found = _too_much_memory(pool, request.request.mib, usable)
         if found is not None:
             return found
-    if all(device.slicing is not Slicing.WHOLE for devices in left for device in devices):
-        found = _more_than_a_slice(
-            nodes, request, max(each.share_milli for devices in left for each in devices)
-        )
+    if all(device.slicing is not Slicing.WHOLE for device in usable):
+        found = _more_than_a_slice(nodes, request, max(each.share_milli for each in usable))
         if found is not None:
             return found
     asked, most = nodes.pod_milli(request), max(map(_in_whole_gpus, left))
-    if asked > max(most, *(device.share_milli for devices in left for device in devices)):
+    if asked > max(most, *(device.share_milli for device in usable)):
         largest = [there for mine, there in zip(left, typed, strict=True) if _in_whole_gpus(mine) == most]
         besides = ", besides those used without Chamber" if max(map(_in_whole_gpus, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
@@ -227,6 +225,12 @@ def _too_large_a_pod(nodes: Nodes, request: PodRequest) -> Reason:
     free = [
         free_when_empty(node) for node, kind in admitting if _has_gpus(node, nodes.classes[kind], request)
     ]
+    text = _too_little_beside_gpus(request, free)
+    return misfit_sentences.larger_than_any_node(pool, text, asked, None)
+
+
+def _too_little_beside_gpus(request: PodRequest, free: Collection[NodeFree]) -> str:
+    """What a pod asks for beside GPUs that no one empty node with GPUs for it has."""
     cpu = max((node_free.cpu for node_free in free), default=0)
     memory = max((node_free.memory for node_free in free), default=0)
     if cpu < request.cpu_milli:
@@ -239,7 +243,7 @@ def _too_large_a_pod(nodes: Nodes, request: PodRequest) -> Reason:
         text = f"A pod asks for {request.memory_mib} MiB of memory, but the largest node with GPUs for it has {memory}."
     else:
         text = "A pod asks for more CPU and memory together than any one node with GPUs for it has."
-    return misfit_sentences.larger_than_any_node(pool, text, asked, None)
+    return text
 
 
 def _has_gpus(node: NodeInfo, kind: NodeClass, request: PodRequest) -> bool:
