@@ -1,14 +1,14 @@
-"""Who is next among candidates of one level: the fairer team, then submission and id (section 4, keys 3 to 5)."""
+"""The next one among candidates of one level: the fairer team, then submission and id (section 4, keys 3 to 5)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic
 
-from scheduling.engine.queue.order import C, Line, Queued, Ratio, branch_key
+from scheduling.engine.queue.candidate import Candidate
+from scheduling.engine.queue.order import C, Line, Ratio, branch_key
 from scheduling.engine.quota.tree import ROOT, Tree
 
 _Entry = tuple[float, int, str, int, int, C]
@@ -16,28 +16,13 @@ MOST_OUT_OF_DATE = 4
 """So many entries a child may a heap have before those that are out of date are thrown away."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lead(Generic[C]):
-    """Where, in its leaf's row, the first candidate of the whole tree stands; ``leads`` tells whether one after him who
-    takes so much would come before all of other leaves, too, as long as nothing changes."""
-
-    row: Sequence[C]
-    at: int
-    leads: Callable[[int], bool]
-
-    @property
-    def head(self) -> C:
-        """The first candidate."""
-        return self.row[self.at]
-
-
 class BranchHeaps(Generic[C]):
     """Candidates of one level: a heap of children at each branch of the tree that has several.
 
     A heap entry is (ratio, 4, 5, stamp, child, its head); one whose stamp is not the child's latest is out of date.
     ``ways`` leads from a leaf up: each child that has others beside it, and the heap where it stands among them. ``at``
-    is where the first one of each leaf stands who is not ``gone``. ``figures`` are those by branch that the ratio
-    looks at: a bucket that is kept sees by them what has changed.
+    is where the first one of each leaf that is not ``gone`` stands. ``figures`` are those by branch that the ratio
+    looks at: heaps that are kept see by them what has changed.
     """
 
     def __init__(
@@ -93,7 +78,7 @@ class BranchHeaps(Generic[C]):
         return heaps
 
     def _head_of(self, leaf: int) -> C | None:
-        """The first one of a leaf who is not gone."""
+        """The first one of a leaf that is not gone."""
         row, at = self._rows[leaf], self._at[leaf]
         return row[at] if at < len(row) else None
 
@@ -123,59 +108,41 @@ class BranchHeaps(Generic[C]):
         self.renew(leaf)
         return True
 
-    def lead(self) -> Lead[C] | None:
-        """The first candidate of the whole tree, and who of his leaf follows him for certain."""
+    def run(self) -> Iterator[C]:
+        """The first candidate of the whole tree, and those of its leaf that come next while nothing changes: as far as
+        each has a lower ratio than all others at each branch on its way."""
         head = self.head()
         if head is None:
-            return None
-        ratio, ways = self._ratio, self._ways[head.leaf]
-        rivals: list[tuple[int, float]] | None = None
-
-        def leads(milli: int) -> bool:
-            nonlocal rivals
-            if rivals is None:
-                rivals = [(branch, min(heap[1:3])[0]) for branch, heap in ways if len(heap) > 1]
-            return all(ratio(branch, milli) < rival for branch, rival in rivals)
-
-        return Lead(self._rows[head.leaf], self._at[head.leaf], leads)
-
-    def run(self) -> Iterator[C]:
-        """The first candidate of the whole tree, and those of its leaf who come next while nothing changes: as far as
-        they are for certain before all others at each branch on their way."""
-        lead = self.lead()
-        if lead is None:
             return
-        row, head = lead.row, lead.head
+        row, ways = self._rows[head.leaf], self._ways[head.leaf]
+        rivals: list[tuple[int, float]] | None = None
         most = -1
-        for at in range(lead.at, len(row)):
+        for at in range(self._at[head.leaf], len(row)):
             each = row[at]
             if each.id in self._gone:
                 continue
             milli = each.next_milli
             if milli > most and each is not head:
-                if not lead.leads(milli):
+                if rivals is None:
+                    rivals = [(branch, min(heap[1:3])[0]) for branch, heap in ways if len(heap) > 1]
+                if any(self._ratio(branch, milli) >= rival for branch, rival in rivals):
                     return
                 most = milli
             yield each
 
     def remove_run(self, run: Sequence[C]) -> None:
-        """Take out those who came first in a run."""
+        """Take out the first candidates of a run."""
         leaf = run[0].leaf
         self._gone.update([each.id for each in run])
         self._at[leaf] = _next(self._rows[leaf], self._at[leaf], self._gone)
         self.renew(leaf)
 
-    def skip(self, leaf: int, at: int) -> None:
-        """Take out those of a leaf who stand before some place."""
-        self._at[leaf] = _next(self._rows[leaf], at, self._gone)
-        self.renew(leaf)
-
     def first_left(self, leaf: int, row: Sequence[C]) -> int:
-        """Where the first one of a row stands who is not taken out, at the earliest."""
+        """Where the first one of a row stands that is not taken out, at the earliest."""
         return self._at[leaf] if self._rows.get(leaf) is row else 0
 
     def renew(self, leaf: int) -> None:
-        """Renew the heads and ratios on the way from a leaf up to the root, before anybody asks for the first one."""
+        """Renew the heads and ratios on the way from a leaf up to the root, before the next look at the first one."""
         if leaf not in self._ways:
             nearest = next(
                 (each for each in reversed(self._tree.paths[leaf]) if each in self._some_leaf), None
@@ -207,7 +174,7 @@ class BranchHeaps(Generic[C]):
     def catch_up(self, line: Line[C], gone: set[str], moved: Collection[int]) -> bool:
         """Have it as if made now; false where that would be no less work.
 
-        ``moved`` are the leaves whose line is another than before, or of which somebody is ``gone`` already.
+        ``moved`` are the leaves whose line is another than before, or have candidates that are ``gone`` already.
         """
         leaves = self._to_look_at(moved)
         if self._line is not line or leaves is None:
@@ -239,8 +206,8 @@ class BranchHeaps(Generic[C]):
         return leaves if 2 * len(leaves) <= len(self._rows) + 2 else None
 
 
-def _next(row: Sequence[Queued], at: int, gone: Collection[str]) -> int:
-    """Where the first one who is not gone stands, from some place on."""
+def _next(row: Sequence[Candidate], at: int, gone: Collection[str]) -> int:
+    """Where the first one that is not gone stands, from some place on."""
     while at < len(row) and row[at].id in gone:
         at += 1
     return at

@@ -7,19 +7,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.search_context import SearchContext
 from scheduling.engine.placement.domains import Domain
-from scheduling.engine.placement.node_eligibility import Usable
-from scheduling.engine.preemption.candidate_domains import FREE, Bound, CandidateDomain
+from scheduling.engine.placement.ledger import HeldPods
+from scheduling.engine.preemption.candidate_domains import FREE, Bound, CandidateDomain, places_on
 from scheduling.engine.preemption.capacity import VictimCapacity
-from scheduling.engine.preemption.request import PreemptionRequest
+from scheduling.engine.preemption.search import PreemptionRequest
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.quota.tree import ROOT
 
 
 class CandidatePlaces:
-    """Whom a preemptor could take, and where.
+    """What a preemptor could take, and where.
 
-    ``under`` are those below the ceiling that he passes: wherever they lie, they may have to go. ``anywhere``: he
-    could take just anybody.
+    ``under`` are those below the ceiling that it passes: wherever they lie, they may have to go. ``anywhere``: it
+    could take any.
     """
 
     def __init__(self, context: SearchContext, preemptor: PreemptionRequest) -> None:
@@ -36,18 +36,18 @@ class CandidatePlaces:
             self.under = [each for each in below if preemptor.may_take(each)]
         self.anywhere = preemptor.claim.reserved or self._limited
         self._group = context.searches.group(preemptor.claim)
-        self._anybody_under = any(self.lawful(each) for each in self.under)
+        self._any_under = any(self.is_eligible(each) for each in self.under)
 
     def places(self, widest: IndexedPods) -> Iterator[CandidateDomain]:
         """The places that could do if all candidates there went, the least bound first.
 
-        A single pod looks for a device or node, a gang for a domain. Where nobody is a lawful victim to begin with,
-        there is no place.
+        A single pod looks for a device or node, a gang for a domain. Where no workload is an eligible victim to begin
+        with, there is no place.
         """
         yield from _domains(self, widest) if self.preemptor.pods > 1 else _nodes(self, widest)
 
     def ranks(self) -> set[int] | None:
-        """The nodes of those whom he could ever take; ``None``, if that is just anybody."""
+        """The nodes of those that it could ever take; ``None``, if that is any."""
         if self.anywhere:
             return None
         groups = self._group.alone()
@@ -61,12 +61,12 @@ class CandidatePlaces:
                 leaving[branch] = leaving.get(branch, 0) + each.milli
         return leaving
 
-    def lawful(self, placed: PlacedWorkload) -> bool:
-        """Whether he may take the workload before he has taken anybody else."""
+    def is_eligible(self, placed: PlacedWorkload) -> bool:
+        """Whether it may take the workload before it has taken any other."""
         return self._case(placed)[0]
 
     def _ever(self, placed: PlacedWorkload) -> bool:
-        """Whether he may take it when everybody else has left whom he could take."""
+        """Whether it may take it when every other has left that it could take."""
         return self._case(placed)[1]
 
     def _case(self, placed: PlacedWorkload) -> tuple[bool, bool]:
@@ -75,15 +75,15 @@ class CandidatePlaces:
         if found is None:
             rule, me, other = self.context.preemption_policy.rule, self.preemptor.claim, placed.claim()
             may = self.preemptor.may_take(placed)
-            lawful = may and rule(me, other, {}) is not None
-            ever = lawful or bool(self.under) or self._group.has(placed, self._tree)
-            found = self._cases[key] = (lawful, may and ever)
+            eligible = may and rule(me, other, {}) is not None
+            ever = eligible or bool(self.under) or self._group.has(placed, self._tree)
+            found = self._cases[key] = (eligible, may and ever)
         return found
 
     def on(self, rank: int) -> list[PlacedWorkload]:
-        """Whom he could take on a node: nobody, if none of them is lawful to begin with."""
+        """What it could take on a node: nothing, if none of them is eligible to begin with."""
         there = [pods[0][0] for pods in self.context.eligible.on(rank)]
-        if self._anybody_under or any(self.lawful(each) for each in there):
+        if self._any_under or any(self.is_eligible(each) for each in there):
             return [each for each in there if self._ever(each)]
         return []
 
@@ -98,7 +98,7 @@ class CandidatePlaces:
             for position, milli in picks
             if position == at and self._ever(pods[0][0])
         ]
-        if not any(self.lawful(each) for each, _ in there):
+        if not any(self.is_eligible(each) for each, _ in there):
             return False
         leaving = self._leaving({each.workload.id: each for each, _ in there}.values())
         rule, me = self.context.preemption_policy.rule, self.preemptor.claim
@@ -123,7 +123,7 @@ def _domains(candidates: CandidatePlaces, widest: IndexedPods) -> Iterator[Candi
         }
         nearby = candidates.and_under(there.values())
         bound = _bound(context, preemptor, place, list(there.values()))
-        if bound is not None and any(candidates.lawful(each) for each in nearby):
+        if bound is not None and any(candidates.is_eligible(each) for each in nearby):
             found.append(CandidateDomain(bound, place, nearby))
     yield from sorted(found, key=lambda entry: (entry[0], entry[1].key))
 
@@ -133,18 +133,18 @@ def _bound(
 ) -> Bound | None:
     """The tier up to which the candidates of a place must go at least, ``None`` if even all of them are not
     enough."""
-    tally = IndexedPods(context.ledger, preemptor.request, [place])
+    tally = HeldPods(context.ledger, preemptor.request, [place])
     capacity = VictimCapacity(context.ledger, preemptor.request, preemptor.pods, tally, preemptor.closed)
     tier = FREE[0]
     gone: dict[str, set[int]] = {}
-    units = [unit for each in nearby for unit in each.units(context.ledger)]
-    for unit in sorted(units, key=lambda unit: unit.tier):
+    victims = [victim for each in nearby for victim in each.as_victims(context.ledger)]
+    for victim in sorted(victims, key=lambda victim: victim.tier):
         if capacity.enough:
             break
-        taken = gone.setdefault(unit.placed.workload.id, set())
-        capacity.change(unit.without(frozenset(taken)) if taken else unit, 1)
-        taken.update(pod.pod_index for pod in unit.pods)
-        tier = unit.tier
+        taken = gone.setdefault(victim.placed.workload.id, set())
+        capacity.change(victim.without(frozenset(taken)) if taken else victim, 1)
+        taken.update(pod.pod_index for pod in victim.pods)
+        tier = victim.tier
     return (tier, 0) if capacity.enough else None
 
 
@@ -173,12 +173,8 @@ def _single_places(
     bounds = context.bounds.of_devices(rank, costs, nearby.__contains__)
     if sum(bound is not None for bound in bounds) < max(request.whole, 1):
         return
-    key = (*domain.key, context.ledger.nodes.rows[rank].id)
-    kind = context.ledger.nodes.class_of[rank]
-    if request.whole > 1 or request.cpu_milli or request.memory_mib:
-        yield Domain(key, (Usable(kind, tuple(costs), uniform=False),), rank)
-    if request.whole <= 1:
-        for at, (cost, bound) in enumerate(zip(costs, bounds, strict=True)):
-            if bound is not None and candidates.serve(rank, at, cost):
-                only = tuple(cost if each == at else 0 for each in range(len(costs)))
-                yield Domain((*key, f"{at:04d}"), (Usable(kind, only, uniform=False),), rank)
+
+    def serves(at: int) -> bool:
+        return bounds[at] is not None and candidates.serve(rank, at, costs[at])
+
+    yield from places_on(context, candidates.preemptor, domain, rank, tuple(costs), serves=serves)

@@ -13,7 +13,7 @@ from scheduling.engine.preemption.candidate_domains import FREE, Bound
 from scheduling.engine.preemption.victims import PlacedWorkload
 
 Sort = tuple[int | None, int, Request | None, tuple[str, ...]]
-"""What preemptors of one table have in common: whom they may take at most, and what their pods ask of devices."""
+"""What preemptors of one table have in common: what they may take at most, and what their pods ask of devices."""
 
 
 class CostBounds:
@@ -27,7 +27,7 @@ class CostBounds:
 
     @property
     def changes(self) -> tuple[list[int], list[int]]:
-        """The nodes on which more or less is free, and those where others lie than before, each in order."""
+        """The nodes on which more or less is free, and those with other pods than before, each in order."""
         return self._later.changed, self._eligible.changed
 
     def by_cost(
@@ -85,7 +85,7 @@ class _Table:
         return sorted(self._known(ranks))
 
     def _known(self, ranks: Iterable[int]) -> Iterator[tuple[Bound, int]]:
-        """The bounds of these nodes, worked out where nobody has looked yet."""
+        """The bounds of these nodes, worked out where they are not yet."""
         for rank in ranks:
             if rank not in self._of:
                 self._of[rank] = self._bound(rank)
@@ -127,7 +127,7 @@ class _Table:
 
 
 def _of_device(free: int, most: int, needed: int, lying: Sequence[Bound]) -> Bound | None:
-    """All must go where a whole device is needed, somebody at least where a part will do."""
+    """All must go where a whole device is needed, at least one where a part will do."""
     if not needed or most < needed:
         return None
     if free >= needed:

@@ -1,4 +1,4 @@
-"""One cycle on what is kept of a state; what nobody may ask for is told late (docs/acceleration.md)."""
+"""One cycle on what is kept of a state; what may never be read is told late (docs/acceleration.md)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from scheduling.acceleration.kept_cycle import KeptCycle
 from scheduling.acceleration.kept_state import KeptState
 from scheduling.engine.decide.decide import run_queues, turn
 from scheduling.engine.decide.plan_rows import plan_of
-from scheduling.engine.decide.scaling import scale_up
 from scheduling.engine.model.plan import Plan
 from scheduling.engine.model.snapshot import Snapshot
 from scheduling.engine.model.state import State
+from scheduling.engine.pool.scaling import scale_up
 from scheduling.engine.reasons.report import Grown, PlanReport
 
 Cycles = dict[str, KeptCycle]
 
 
 def decide(state: State, now: int) -> Plan:
-    """The plan for this state at this time. Changes nothing of it that anybody could see; the same state and time give
+    """The plan for this state at this time. Changes nothing of it that can be seen; the same state and time give
     the same plan."""
     kept = KeptState.of(state)
     cycles = kept.begin(now)
@@ -32,7 +32,7 @@ def decide(state: State, now: int) -> Plan:
 
 
 class _LatePlan:
-    """What is worked out of a plan when somebody looks at it: from the pools as the cycles have left them, or, once
+    """What is worked out of a plan at the first look at it: from the pools as the cycles have left them, or, once
     these say something else, from the snapshot of then."""
 
     def __init__(
@@ -52,11 +52,11 @@ class _LatePlan:
             elif self._snapshot is not None:
                 self._report = PlanReport.again(decide(State.of(self._snapshot), self._now))
         if self._report is None:
-            raise ValueError("Nobody knows the rest of this plan any more.")
+            raise ValueError("The rest of this plan is not known any more.")
         return self._report
 
     def _of_live(self, state: State, kept: KeptState, cycles: Cycles) -> PlanReport:
-        """Have those who are left have their turns, without effect, before anybody grew."""
+        """Give the candidates that are left their turns, without effect, as things stood before workloads scaled up."""
         with ExitStack() as then:
             for cycle in cycles.values():
                 then.enter_context(cycle.as_before_growth())
@@ -64,7 +64,7 @@ class _LatePlan:
             while turn(cycles, kept.entries):
                 pass
             for cycle in cycles.values():
-                cycle.skipped_leaves.line_up()
+                cycle.skipped_leaves.line_up(cycle.waiting)
         return PlanReport.of(
             state.pools, kept.outsiders(state), kept.oddities, cycles, grown=self._grown, now=self._now
         )

@@ -1,6 +1,6 @@
-"""Whether nobody who is left could still start, preempt or become the head: then the cycle may stop.
+"""Whether no candidate that is left could still start, preempt or become the head: then the cycle may stop.
 
-It never says so where it is not so; what stops everybody who is left can be told later, when somebody asks. Most
+It never says so where it is not so; what stops all that is left can be told later, when it is asked for. Most
 candidates are judged together: those of a leaf by the least that one of them needs, those of a level by what their
 pods ask.
 """
@@ -9,43 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.acceleration.kept_cycle import KeptCycle
+from scheduling.acceleration.tree_arrays import Ints
 from scheduling.acceleration.victim_groups import VictimGroup
 from scheduling.acceleration.waiting_index import LevelIndex
-from scheduling.engine.model.snapshot import ElasticPreemption, Queueing
+from scheduling.engine.model.snapshot import Queueing
 from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.queue.order import Level
-from scheduling.engine.quota.tree import ROOT, Tree
+from scheduling.engine.quota.tree import ROOT
 
-if TYPE_CHECKING:
-    from scheduling.acceleration.kept_cycle import KeptCycle
-
-Ints = NDArray[np.int64]
 by_pods = itemgetter(1)
 
 
-class Paths:
-    """The tree as arrays: ``rows[leaf]`` is the way down to a leaf, filled up with -1; ``parents`` of each branch."""
+class StoppableCycle(KeptCycle):
+    """A cycle that stops when nothing left in the queue could act."""
 
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        depth = max(len(path) for path in tree.paths)
-        rows = [(*path, *(-1,) * (depth - len(path))) for path in tree.paths]
-        self.rows: Ints = np.array(rows, dtype=np.int64).reshape(len(tree), depth)
-        self.parents: Ints = np.array(tree.parents, dtype=np.int64)
-
-    def summed(self, figures: Ints) -> Ints:
-        """By branch the sum over its children."""
-        sums = np.bincount(self.parents[1:], figures[1:], len(self.parents))
-        return sums.astype(np.int64)  # Exact: no pool has 2^53 milli-GPUs.
+    def may_stop(self) -> bool:
+        """Whether nothing left in the queue could act. It is looked at again after twice as many turns that changed
+        nothing."""
+        if not self.is_look_due():
+            return False
+        self.note_look()
+        return nothing_left(self)
 
 
 def nothing_left(cycle: KeptCycle) -> bool:
-    """Whether nobody left in the pool's queue could start, preempt or become the head."""
+    """Whether nothing left in the pool's queue could start, preempt or become the head."""
     if cycle.backfill.shut:
         return True
     if cycle.head is None and cycle.pool.policy.queueing is not Queueing.BEST_EFFORT_FIFO:
@@ -60,21 +53,22 @@ def nothing_left(cycle: KeptCycle) -> bool:
 
 
 class _Look:
-    """One look at all who are left in a pool's queue.
+    """One look at all candidates that are left in a pool's queue.
 
-    ``suspects`` are, by level, the leaves where somebody might find victims, if it is known that nobody does elsewhere.
+    ``suspects`` are, by level, the leaves where a candidate might find victims, if it is known that none does
+    elsewhere.
     """
 
     def __init__(self, cycle: KeptCycle) -> None:
         self._cycle = cycle
         self._tree = cycle.tree
-        self._known_rooms: list[Ints] | None = None
+        self._known_head_rooms: list[Ints] | None = None
         self.suspects: dict[Level, frozenset[int]] = {}
         self._some: dict[int | None, NDArray[np.bool_]] = {}
         self._held: dict[int, Ints] = {}
 
     def nothing_left(self, level: Level) -> bool:
-        """Whether nobody left of a level could act."""
+        """Whether nothing left of a level could act."""
         line = self._cycle.kept_pool.lines.levels[level]
         elastic, _ = level
         if not elastic:
@@ -95,18 +89,18 @@ class _Look:
         return True
 
     def _left(self, line: LevelIndex, leaves: Iterable[int]) -> Iterable[Candidate]:
-        """Those who are left of some leaves."""
+        """Those that are left of some leaves."""
         for leaf in leaves:
             yield from self._cycle.queue.left(leaf, line.candidates(leaf))
 
     def _with_guarantee_left(self, line: LevelIndex) -> Iterable[Candidate]:
-        """The reserved ones whom their guarantees would admit."""
+        """The reserved candidates that their guarantees would admit."""
         available = self._cycle.charges.available
         leaves = {leaf: left for leaf, least in line.least().items() if least <= (left := available(leaf))}
         return (each for each in self._left(line, leaves) if each.next_milli <= leaves[each.leaf])
 
     def _might_start(self, line: LevelIndex) -> bool:
-        """Whether somebody elastic might find a place that is for him."""
+        """Whether an elastic candidate might find a place that is open to it."""
         backfill, charges = self._cycle.backfill, self._cycle.charges
         # Where few pods of a request find no place, no more of them need to be tried.
         requests = {
@@ -121,7 +115,7 @@ class _Look:
             leaf
             for leaf in self._limited(line)
             if charges.ceiling_passed(leaf, line.least()[leaf], reserved=False) is None
-            and any(backfill.might_fit(each.request, each.pods) for each in line.sorts(leaf))
+            and any(backfill.might_fit(each.request, each.pods) for each in line.preemptor_kinds(leaf))
         ]
         return any(
             backfill.might_start(each.request, each.pods, each.workload.time_limit_ms)
@@ -135,12 +129,12 @@ class _Look:
     # --- Victims ---------------------------------------------------------------------------------------------
 
     def _might_preempt(self, level: Level, line: LevelIndex) -> bool:
-        """Whether somebody elastic might find victims."""
+        """Whether an elastic candidate might find victims."""
         cycle = self._cycle
-        mode = cycle.pool.policy.elastic_preemption
-        if mode is ElasticPreemption.NEVER:
+        policy = cycle.preemption_policy
+        if not policy.has_elastic_preemption:
             return False
-        if mode is ElasticPreemption.FAIR_SHARE:
+        if not policy.equal_only():
             eligible = cycle.eligible(reserved=False)
             own = [leaf for leaf in line.rows if eligible.any_in(leaf)]
             fair = self._with_fair_victims(line, None)
@@ -153,22 +147,24 @@ class _Look:
         return next(self._hopeful(line, self._with_fair_victims(line, priority)), None) is not None
 
     def _might_take_lower(self, priority: int, line: LevelIndex) -> bool:
-        """Whether some might find room enough among those of lower priority, who may be taken from anybody."""
+        """Whether some might fit if workloads of lower priority, of any team, went."""
         kinds = {(request, pods) for request, pods, _ in line.kinds}
         if any(self._cycle.group_might_do(VictimGroup(priority, None), *kind) for kind in kinds):
             return True
         return not self._find_nothing(self._left(line, self._limited(line)))
 
     def _any_hopeful(self, level: Level, line: LevelIndex, leaves: Iterable[int]) -> bool:
-        """Whether somebody left of a level might find victims, who does only in some leaves."""
+        """Whether a candidate left of a level might find victims; only in these leaves one could."""
         self.suspects[level] = frozenset(self._hopeful(line, leaves))
         return bool(self.suspects[level])
 
     def _hopeful(self, line: LevelIndex, leaves: Iterable[int]) -> Iterator[int]:
-        """Those of some leaves where somebody left might find victims."""
+        """Those of some leaves where a candidate that is left might find victims."""
         kept_pool, context = self._cycle.kept_pool, self._cycle.context(reserved=False)
         for leaf in leaves:
-            infeasible = leaf not in kept_pool.limited and context.are_infeasible(leaf, line.sorts(leaf))
+            infeasible = leaf not in kept_pool.limited and context.are_infeasible(
+                leaf, line.preemptor_kinds(leaf)
+            )
             if not (infeasible or self._find_nothing(self._left(line, (leaf,)))):
                 yield leaf
 
@@ -184,19 +180,19 @@ class _Look:
         return True
 
     def _with_fair_victims(self, line: LevelIndex, priority: int | None) -> list[int]:
-        """The leaves where the one who needs least could take somebody by the fair-share rule, nobody else gone
+        """The leaves where the one that needs least could take a workload by the fair-share rule, nothing gone
         before but those of lower priority.
 
-        A preemptor may take from a branch beside his way down that is above its due, if his own branches from there
+        A preemptor may take from a branch beside its way down that is above its due, if its own branches from there
         on stay within theirs.
         """
-        paths = self._cycle.kept_pool.paths
+        paths = self._cycle.kept_pool.tree_arrays
         leaves, needs = line.needs()
         rows = paths.rows[leaves]
         found = np.zeros(len(leaves), dtype=bool)
         lower = self._lower(priority)
-        for node_free in self._free():
-            above = self._branches_with_some(priority) & (node_free < 0)
+        for head_room in self._head_rooms():
+            above = self._branches_with_some(priority) & (head_room < 0)
             if not above.any():
                 continue
             beside = paths.summed(above.astype(np.int64))
@@ -204,18 +200,18 @@ class _Look:
             for depth in range(rows.shape[1] - 1, -1, -1):
                 branch = rows[:, depth]
                 there = branch >= 0
-                within &= ~there | (node_free[branch] + lower[branch] >= needs)
+                within &= ~there | (head_room[branch] + lower[branch] >= needs)
                 found |= there & within & (beside[paths.parents[branch]] - above[branch] > 0)
         return [int(leaf) for leaf in leaves[found]]
 
-    def _free(self) -> list[Ints]:
+    def _head_rooms(self) -> list[Ints]:
         """What each branch lacks of its entitlement, and of its guarantee; negative where it is above."""
-        if self._known_rooms is None:
+        if self._known_head_rooms is None:
             cycle = self._cycle
             used = np.array(cycle.accounts.usage.used, dtype=np.int64)
-            dues = (cycle.entitled, cycle.accounts.quotas.guarantee)
-            self._known_rooms = [np.array(due, dtype=np.int64) - used for due in dues]
-        return self._known_rooms
+            bases = (cycle.entitled, cycle.accounts.quotas.guarantee)
+            self._known_head_rooms = [np.array(due, dtype=np.int64) - used for due in bases]
+        return self._known_head_rooms
 
     def _lower(self, priority: int | None) -> Ints:
         """What those of lower priority hold below each branch; nothing if there is no priority."""
@@ -229,7 +225,7 @@ class _Look:
         return held
 
     def _branches_with_some(self, priority: int | None) -> NDArray[np.bool_]:
-        """The branches below which somebody (of a priority) could be a victim."""
+        """The branches below which a workload (of a priority) could be a victim."""
         found = self._some.get(priority)
         if found is None:
             found = self._some[priority] = np.zeros(len(self._tree), dtype=bool)

@@ -1,4 +1,4 @@
-"""Who could be a victim: by team and priority, in the order of victims, and by where he lies (section 7).
+"""Eligible victims by team and priority, in the order of victims, and by node (section 7).
 
 An index lives as long as its workloads do: :meth:`EligibleVictims.drop` and :meth:`EligibleVictims.add` keep it right.
 """
@@ -14,14 +14,15 @@ from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.tier_victims import TierVictims
 from scheduling.engine.model.snapshot import OpenStatus
 from scheduling.engine.placement.free import Picks
+from scheduling.engine.preemption.victim_index import VictimIndex
 from scheduling.engine.preemption.victims import PlacedWorkload, Tier
 from scheduling.engine.quota.tree import ROOT, Tree
 
-Lying = tuple[PlacedWorkload, int, Picks]
+PodOnNode = tuple[PlacedWorkload, int, Picks]
 """Whose pod lies on a node, its index, and the devices it holds there."""
 Cell = tuple[int, int]
 """A leaf of the tree and a priority: no rule tells its workloads apart."""
-NOBODY: Mapping[str, PlacedWorkload] = {}
+NO_WORKLOADS: Mapping[str, PlacedWorkload] = {}
 
 
 class Joined(NamedTuple):
@@ -33,10 +34,10 @@ class Joined(NamedTuple):
     ranks: tuple[int, ...]
 
 
-class EligibleVictims:
+class EligibleVictims(VictimIndex):
     """Workloads that may be preempted, by id, as far as that depends on themselves; kept up to date.
 
-    ``changed`` are the nodes where others lie than before, in order; ``joined`` those who were added, likewise.
+    ``changed`` are the nodes with other pods than before, in order; ``joined`` those that were added, likewise.
     """
 
     def __init__(self, ledger: KeptLedger, tree: Tree, placed_workloads: dict[str, PlacedWorkload]) -> None:
@@ -48,7 +49,7 @@ class EligibleVictims:
         self._milli: dict[int, list[int]] = {}
         self._by_tier: dict[Tier, TierVictims] | None = None
         self._by_rank: dict[int, dict[str, PlacedWorkload]] | None = None
-        self._on_rank: dict[int, list[list[Lying]]] = {}
+        self._on_rank: dict[int, list[list[PodOnNode]]] = {}
         self._holdings: Holdings | None = None
         self.changed: list[int] = []
         self.joined: list[Joined] = []
@@ -97,10 +98,10 @@ class EligibleVictims:
     def of(self, cell: Cell) -> Collection[PlacedWorkload]:
         """Those of a cell."""
         self._enrolled()
-        return self._cells.get(cell, NOBODY).values()
+        return self._cells.get(cell, NO_WORKLOADS).values()
 
     def cells(self, branch: int, priority: int | None = None) -> Iterator[Cell]:
-        """The cells (of this priority) below a branch, those that hold somebody."""
+        """The cells (of this priority) below a branch that are not empty."""
         self._enrolled()
         priorities = self._below.get(branch, {})
         for each in priorities if priority is None else (priority,):
@@ -108,7 +109,7 @@ class EligibleVictims:
                 yield leaf, each
 
     def any_in(self, branch: int, priority: int | None = None) -> bool:
-        """Whether there is anybody (of this priority) below a branch."""
+        """Whether there is a workload (of this priority) below a branch."""
         if branch == ROOT and priority is None:
             return bool(self._placed_workloads)
         self._enrolled()
@@ -116,7 +117,7 @@ class EligibleVictims:
         return bool(priorities) if priority is None else priority in priorities
 
     def lower(self, branch: int, priority: int) -> list[int]:
-        """The priorities below this one that somebody below a branch has."""
+        """The priorities below this one that workloads below a branch have."""
         self._enrolled()
         return [each for each in self._below.get(branch, ()) if each < priority]
 
@@ -128,12 +129,12 @@ class EligibleVictims:
         return self._milli[priority][branch] if priority in self._milli else 0
 
     def milli_by_branch(self, priority: int) -> Sequence[int]:
-        """What those of a priority that somebody has hold below each branch."""
+        """What the workloads of a priority hold below each branch; there must be one."""
         self._enrolled()
         return self._milli[priority]
 
     def _enrolled(self) -> None:
-        """Enrol all at once, when somebody looks first."""
+        """Enrol all at once, at the first look."""
         if self._cells:
             return
         cells = self._cells
@@ -190,7 +191,7 @@ class EligibleVictims:
         return self._filed()[tier]
 
     def _filed(self) -> dict[Tier, TierVictims]:
-        """All of them by tier; filed when somebody looks first."""
+        """All of them by tier; filed at the first look."""
         if self._by_tier is None:
             self._by_tier = {}
             whole: dict[tuple[OpenStatus, int, int], dict[str, PlacedWorkload]] = {}
@@ -224,16 +225,16 @@ class EligibleVictims:
             self._holdings = Holdings(self._ledger, self._placed_workloads)
         return self._holdings.refresh()
 
-    def on(self, rank: int) -> Sequence[list[Lying]]:
-        """Who has pods on a node: the pods of each."""
+    def on(self, rank: int) -> Sequence[list[PodOnNode]]:
+        """The workloads with pods on a node: the pods of each."""
         found = self._on_rank.get(rank)
         if found is None:
-            near = self._near().get(rank, NOBODY).values()
-            found = self._on_rank[rank] = [self._lying(placed, rank) for placed in near]
+            near = self._near().get(rank, NO_WORKLOADS).values()
+            found = self._on_rank[rank] = [self._pods_on(placed, rank) for placed in near]
         return found
 
     def all_ranks(self) -> list[int]:
-        """The nodes where anybody lies."""
+        """The nodes with pods of these workloads."""
         return [rank for rank, there in self._near().items() if there]
 
     def ranks(self, placed: PlacedWorkload) -> Iterator[int]:
@@ -241,13 +242,13 @@ class EligibleVictims:
         for rank, _ in placed.spots(self._ledger).values():
             yield rank
 
-    def _lying(self, placed: PlacedWorkload, rank: int) -> list[Lying]:
+    def _pods_on(self, placed: PlacedWorkload, rank: int) -> list[PodOnNode]:
         """The pods of a workload on a node."""
         spots = placed.spots(self._ledger)
         return [(placed, index, picks) for index, (at, picks) in spots.items() if at == rank]
 
     def _near(self) -> dict[int, dict[str, PlacedWorkload]]:
-        """Who has pods on each node; laid out when somebody looks first."""
+        """The workloads with pods on each node; laid out at the first look."""
         if self._by_rank is None:
             by_node: defaultdict[str, dict[str, PlacedWorkload]] = defaultdict(dict)
             for id_, placed in self._placed_workloads.items():
@@ -258,7 +259,7 @@ class EligibleVictims:
         return self._by_rank
 
     def _note_moved(self, placed: PlacedWorkload) -> None:
-        """Note that somebody comes to lie on his nodes, or lies there no more."""
+        """Note that a workload has come to its nodes, or left them."""
         for rank in self.ranks(placed):
             self._on_rank.pop(rank, None)
             self.changed.append(rank)

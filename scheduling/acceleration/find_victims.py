@@ -19,17 +19,16 @@ from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.candidate_domains import find_victims as victims_in_places
 from scheduling.engine.preemption.candidate_domains import spared_elsewhere
 from scheduling.engine.preemption.capacity import VictimCapacity
-from scheduling.engine.preemption.request import PreemptionRequest
-from scheduling.engine.preemption.search import Victims
+from scheduling.engine.preemption.search import PreemptionRequest, VictimSet
 from scheduling.engine.preemption.victims import PlacedWorkload
 
 
-def find_victims(context: SearchContext, preemptor: PreemptionRequest) -> Victims | None:
-    """The victims whose departure lets the preemptor start, ``None`` if nobody lawfully can.
+def find_victims(context: SearchContext, preemptor: PreemptionRequest) -> VictimSet | None:
+    """The victims whose departure lets the preemptor start, ``None`` if there are none.
 
     First by the plain order. Where that takes more than one, or none serves, and the preemptor needs one place (a
     device, a node, a domain), also in each place that would do; the cheapest set wins. Of that one
-    those are spared without whom the preemptor fits elsewhere.
+    those are spared without which the preemptor fits elsewhere.
     """
     widest = context.tally(preemptor.request)
     if widest is None:
@@ -49,9 +48,9 @@ def find_victims(context: SearchContext, preemptor: PreemptionRequest) -> Victim
 
 def _cheapest_domain(
     context: SearchContext, preemptor: PreemptionRequest, widest: IndexedPods
-) -> Victims | None:
-    """The cheapest victims inside one domain, for a gang that may take anybody; none, if somebody alone might do."""
-    if _anybody_alone(context, preemptor, widest):
+) -> VictimSet | None:
+    """The cheapest victims inside one domain, for a gang that may take any; none, if one workload alone might do."""
+    if _one_alone_would_do(context, preemptor, widest):
         return None
     most = context.searches.most_pods(preemptor.claim, preemptor.request, widest)
     ranks = context.ledger.nodes.ranks
@@ -68,8 +67,8 @@ def _cheapest_domain(
             best = sweep
     if best is None:
         return None
-    units = best.victims()
-    found = Victims(units, (Rule.RESERVED,) * len(units))
+    victims = best.victims()
+    found = VictimSet(victims, (Rule.RESERVED,) * len(victims))
     if _would_do_elsewhere(context, preemptor, widest, best.place, best.placed_workloads):
         return spared_elsewhere(context, preemptor, widest, found)
     return found
@@ -91,16 +90,17 @@ def _would_do_elsewhere(
     for placed in few:
         lying = [where[rank][0] for pod in placed.pods if (rank := rank_of.get(pod.node, -1)) in where]
         if any(widest.domains[number] is not place for number in lying):
-            capacity.change(placed.units(context.ledger)[-1], 1)
+            capacity.change(placed.as_victims(context.ledger)[-1], 1)
     return any(widest.domains[number] is not place for number in capacity.ready)
 
 
 def _all_of(costs: Sequence[int], request: PodRequest) -> list[int]:
-    """At least what devices have on which a pod costs so much: who takes whole ones, or a slice, pays for all of it."""
+    """At least what devices have on which a pod costs so much: a pod that takes whole ones, or a slice, pays for all of
+    it."""
     return list(costs) if request.whole else [GPU_MILLI] * len(costs)
 
 
-def _anybody_alone(context: SearchContext, preemptor: PreemptionRequest, widest: IndexedPods) -> bool:
+def _one_alone_would_do(context: SearchContext, preemptor: PreemptionRequest, widest: IndexedPods) -> bool:
     """Whether the departure of one workload could make room for all pods."""
     missing = preemptor.pods - max(widest.totals)
     most = max(
@@ -111,7 +111,7 @@ def _anybody_alone(context: SearchContext, preemptor: PreemptionRequest, widest:
     many = np.flatnonzero(holdings.there & (holdings.owners.pods * most >= missing))
     for number in many.tolist():
         capacity = VictimCapacity(context.ledger, preemptor.request, preemptor.pods, widest, preemptor.closed)
-        capacity.change(holdings.placed_workloads[number].units(context.ledger)[-1], 1)
+        capacity.change(holdings.placed_workloads[number].as_victims(context.ledger)[-1], 1)
         if capacity.enough:
             return True
     return False

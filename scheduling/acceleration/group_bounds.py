@@ -1,7 +1,7 @@
 """What would be left on the nodes if all of a group went, kept up to date as long as the ledger lives (section 7).
 
-It may be less by now, never more: who takes devices or leaves the index is not looked at, who gives something back
-or joins it is.
+It may be less by now, never more: a workload that takes devices or leaves the index is not looked at, one that gives
+back or joins it is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduling.engine.preemption.policy import PreemptionPolicy
 TallyOf = Callable[[PodRequest], IndexedPods | None]
 """What the domains of a request's widest level hold as things stand."""
 MOST_JOINED_SINCE = 256
-"""When so many have joined the index since the last look, it is quicker to look at everybody anew."""
+"""When so many have joined the index since the last look, it is quicker to look at all anew."""
 MOST_GROUPS = 4_000
 """So many groups are kept before all are forgotten."""
 
@@ -102,7 +102,7 @@ class GroupBounds:
         return self._version
 
     def spoil(self) -> None:
-        """From now on nobody keeps it up to date."""
+        """From now on nothing keeps it up to date."""
         self._version += 1
 
     def rise(self, part: FreeableDevices, rank: int, before: Sequence[int] | None) -> None:
@@ -181,7 +181,7 @@ class GroupBounds:
 
 
 class GroupBoundsIndex:
-    """The bounds of all groups that somebody asked for."""
+    """The bounds of all groups that were asked for."""
 
     def __init__(
         self, ledger: KeptLedger, preemption_policy: PreemptionPolicy, eligible: EligibleVictims
@@ -193,7 +193,7 @@ class GroupBoundsIndex:
         self._parts: dict[VictimGroup, FreeableDevices] = {}
         self._of: dict[VictimGroup, GroupBounds] = {}
         self._by_lower: dict[tuple[int | None, int | None], dict[FreeableDevices, None]] = {}
-        self._lying: dict[int, dict[FreeableDevices, None]] = {}
+        self._pods_on: dict[int, dict[FreeableDevices, None]] = {}
         self._through: dict[int, dict[FreeableDevices, None]] = {}
         self._seen = (len(ledger.freed), len(eligible.joined))
 
@@ -241,7 +241,7 @@ class GroupBoundsIndex:
         """Them, to be kept up to date."""
         self._by_lower.setdefault((yields.group.below, yields.group.own), {})[yields] = None
         for rank in yields.most:
-            self._lying.setdefault(rank, {})[yields] = None
+            self._pods_on.setdefault(rank, {})[yields] = None
         for branch, _ in yields.group.fair:
             self._through.setdefault(branch, {})[yields] = None
         return yields
@@ -249,21 +249,21 @@ class GroupBoundsIndex:
     def _strike(self, yields: FreeableDevices) -> None:
         del self._by_lower[yields.group.below, yields.group.own][yields]
         for rank in yields.ranks:
-            del self._lying[rank][yields]
+            del self._pods_on[rank][yields]
         for branch, _ in yields.group.fair:
             del self._through[branch][yields]
 
     def _forget(self) -> None:
-        """Forget all; whoever looks at some of it sees that it is not that any more."""
+        """Forget all; a look at some of it tells that it is not that any more."""
         for group_bounds in self._of.values():
             group_bounds.spoil()
-        for kept in (self._parts, self._of, self._by_lower, self._lying, self._through):
+        for kept in (self._parts, self._of, self._by_lower, self._pods_on, self._through):
             kept.clear()
 
     # --- What could be more than before ----------------------------------------------------------------------
 
     def catch_up(self) -> bool:
-        """Mark where something was given back, and where those lie who have joined the index; whether there was any
+        """Mark where something was given back, and where those lie that have joined the index; whether there was any
         of that."""
         freed, joined = self._ledger.freed, self._eligible.joined
         seen = (len(freed), len(joined))
@@ -274,14 +274,14 @@ class GroupBoundsIndex:
             self._forget()
         elif self._parts:
             for rank in dict.fromkeys(freed[before[0] :]):
-                for each in self._lying.get(rank, ()):
+                for each in self._pods_on.get(rank, ()):
                     each.mark(rank)
             for new in joined[before[1] :]:
                 self._note_joined(new)
         return True
 
     def _note_joined(self, joined: Joined) -> None:
-        """Mark where somebody lies who has joined the index."""
+        """Mark where something lies that has joined the index."""
         cell = (joined.leaf, joined.priority)
         found: dict[FreeableDevices, None] = {}
         for (below, own), those in self._by_lower.items():
@@ -294,10 +294,10 @@ class GroupBoundsIndex:
         for rank in joined.ranks:
             for each in found:
                 if each.mark(rank):
-                    self._lying.setdefault(rank, {})[each] = None
+                    self._pods_on.setdefault(rank, {})[each] = None
 
     def note_excess(self, branch: int) -> bool:
-        """Mark those who go by how much a branch is above what is due to it: that has changed. Whether some may give
+        """Mark those that go by how much a branch is above what is due to it: that has changed. Whether some may give
         more."""
         marked = [each for each in self._through.get(branch, ()) if each.mark_excess(branch)]
         return bool(marked)

@@ -1,4 +1,4 @@
-"""Candidates of one pool, taken in the order of the queue (section 4): kept heaps answer who is next."""
+"""Candidates of one pool, taken in the order of the queue (section 4): kept heaps tell which is next."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Generic
 
-from scheduling.acceleration.branch_heaps import BranchHeaps, Lead
-from scheduling.engine.queue.order import C, Level, Line, Ratio
+from scheduling.acceleration.branch_heaps import BranchHeaps
+from scheduling.engine.queue.order import C, CandidateQueue, Level, Line, Ratio
 from scheduling.engine.quota.tree import Tree
 
 
 class LevelHeaps(Generic[C]):
-    """The bucket of each level of one pool, kept from cycle to cycle.
+    """The heaps of each level of one pool, kept from cycle to cycle.
 
     ``figures`` are the lists by branch that the ratio looks at. :meth:`note` tells whose line is another.
     """
@@ -30,7 +30,7 @@ class LevelHeaps(Generic[C]):
             self._moved.setdefault(level, set()).add(leaf)
 
     def of(self, level: Level, line: Line[C], gone: set[str], early: Iterable[int] = ()) -> BranchHeaps[C]:
-        """The bucket of a level as things stand; ``early`` are the leaves of those who are ``gone`` already."""
+        """The heaps of a level as things stand; ``early`` are the leaves of those that are ``gone`` already."""
         found = self._level_heaps.get(level)
         moved = self._moved.pop(level, set())
         if found is None or not found.catch_up(line, gone, moved.union(early)):
@@ -38,16 +38,16 @@ class LevelHeaps(Generic[C]):
         return found
 
     def once(self, line: Line[C], gone: set[str]) -> BranchHeaps[C]:
-        """A bucket of some leaves of a level, which is not kept."""
+        """Heaps of some leaves of a level, which are not kept."""
         return BranchHeaps(self._tree, self._ratio, line, gone)
 
 
-class HeapQueue(Generic[C]):
+class HeapQueue(CandidateQueue[C]):
     """Candidates of one pool, taken one by one in the order of :mod:`scheduling.engine.queue.order`.
 
     :meth:`touch` tells it that what a leaf uses has changed. The lines are not changed by it. ``with_turns`` says, when
-    a level's turn comes, which of its leaves have theirs, if not all. ``gone`` are those who have had their turn, but
-    for those who were skipped; ``last`` is the last of all.
+    a level's turn comes, which of its leaves have theirs, if not all. ``gone`` are the candidates that have had their
+    turn; ``last`` is the last of them.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class HeapQueue(Generic[C]):
     ) -> None:
         self._level_heaps = level_heaps
         self._lines = lines
-        self._levels = sorted(lines, reverse=True)
+        self._to_come = sorted(lines, reverse=True)
         self._with_turns = with_turns
         self._heaps: BranchHeaps[C] | None = None
         self._early: set[int] = set()
@@ -67,15 +67,15 @@ class HeapQueue(Generic[C]):
         self.level: Level | None = None
 
     def peek(self) -> C | None:
-        """The next candidate, which stays; ``None`` when nobody is left."""
+        """The next candidate, which stays; ``None`` when nothing is left."""
         while True:
             if self._heaps is not None:
                 head = self._heaps.head()
                 if head is not None:
                     return head
-            if not self._levels:
+            if not self._to_come:
                 return None
-            self.level = self._levels.pop()
+            self.level = self._to_come.pop()
             some = self._with_turns(self.level)
             if some is None:
                 self._heaps = self._level_heaps.of(
@@ -92,27 +92,17 @@ class HeapQueue(Generic[C]):
             self._early.add(candidate.leaf)
 
     def run(self) -> Iterable[C]:
-        """The next candidate, and those who certainly follow it, in order, while nothing changes. All stay."""
+        """The next candidate, and those that certainly follow it, in order, while nothing changes. All stay."""
         return () if self.peek() is None or self._heaps is None else self._heaps.run()
 
     def remove_run(self, run: Sequence[C]) -> None:
-        """Take out those who came first in a run."""
+        """Take out those that came first in a run."""
         if run and self._heaps is not None:
             self._heaps.remove_run(run)
             self.last = run[-1]
 
-    def lead(self) -> Lead[C] | None:
-        """Where the next candidate stands in its leaf's row, and who certainly follows it."""
-        return None if self.peek() is None or self._heaps is None else self._heaps.lead()
-
-    def skip(self, lead: Lead[C], at: int) -> None:
-        """Take out those who lead and stand before some place in their row."""
-        if self._heaps is not None:
-            self.last = lead.row[at - 1]
-            self._heaps.skip(self.last.leaf, at)
-
     def left(self, leaf: int, row: Sequence[C]) -> Iterator[C]:
-        """Those of a row, all of a leaf at some level, who have not had their turn."""
+        """Those of a row, all of a leaf at some level, that have not had their turn."""
         at = self._heaps.first_left(leaf, row) if self._heaps is not None else 0
         return (each for each in islice(row, at, None) if each.id not in self.gone)
 
@@ -123,4 +113,4 @@ class HeapQueue(Generic[C]):
 
     def levels_to_come(self) -> list[Level]:
         """The level whose turn it is and those after it."""
-        return [*([] if self.level is None else [self.level]), *reversed(self._levels)]
+        return [*([] if self.level is None else [self.level]), *reversed(self._to_come)]

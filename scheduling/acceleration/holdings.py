@@ -13,7 +13,6 @@ from scheduling.acceleration.free_arrays import capped
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.model.snapshot import OpenStatus, WorkloadInfo
 from scheduling.engine.preemption.victims import COST_OF_STATUS, PlacedWorkload
 
 
@@ -57,20 +56,18 @@ class HeldShares:
 NOT_THERE = -1
 """The rank of a node, or the position of a device, that is not there."""
 NO_DEVICES: Mapping[int, int] = {}
-NEVER = -UNLIMITED
-"""When nothing was saved."""
 T = TypeVar("T", Owners, Pods, HeldShares)
 
 
 class Holdings:
-    """The arrays of some workloads; those who leave keep their number, but are not ``there``."""
+    """The arrays of some workloads; those that leave keep their number, but are not ``there``."""
 
     def __init__(self, ledger: KeptLedger, placed_workloads: Mapping[str, PlacedWorkload]) -> None:
         self._ledger = ledger
         self._begin(placed_workloads)
 
     def _begin(self, placed_workloads: Mapping[str, PlacedWorkload]) -> None:
-        """Have nobody numbered yet; these, by id, are to be."""
+        """Begin with no numbers; these workloads, by id, are to have some."""
         self._new = dict(placed_workloads)
         self._left: list[str] = []
         self.placed_workloads: list[PlacedWorkload] = []
@@ -109,7 +106,7 @@ class Holdings:
         return self
 
     def _strike_out(self) -> None:
-        """Have those who left not be there; where hardly anybody else is, begin anew with the others."""
+        """Have those that left not be there; where hardly any other is, begin anew with the others."""
         first, self._numbered = self._numbered, len(self._ids)
         self._numbers.update(zip(self._ids[first:], range(first, self._numbered), strict=True))
         self.there[[self._numbers[id_] for id_ in self._left]] = False
@@ -130,7 +127,7 @@ class Holdings:
         return self._by_id
 
     def by_node(self, nodes: int, width: int) -> tuple[NDArray[np.bool_], Ints]:
-        """On which of so many nodes anybody lies, and what is held of each of their devices, up to so many of a
+        """Which of so many nodes have pods, and what is held of each of their devices, up to so many of a
         node."""
         there = self.there[self.pods.owner]
         held = np.flatnonzero(there[self.shares.pod] & (self.shares.at < width))
@@ -188,8 +185,8 @@ class Holdings:
         for at in np.flatnonzero(counts > 1).tolist():
             placed = placed_workloads[at]
             if len(placed.pods) > placed.workload.min_pods:
-                *units, _ = placed.units(self._ledger)
-                held = {unit.pods[0].pod_index: unit.milli for unit in units}
+                *victims, _ = placed.as_victims(self._ledger)
+                held = {victim.pods[0].pod_index: victim.milli for victim in victims}
                 for row, pod in enumerate(placed.pods, begins[at]):
                     if pod.pod_index in held:
                         index[row], milli[row], spare[row] = pod.pod_index, held[pod.pod_index], True
@@ -198,26 +195,17 @@ class Holdings:
 
 def _owners(placed_workloads: Sequence[PlacedWorkload]) -> Owners:
     workloads = [placed.workload for placed in placed_workloads]
-    cost = np.array([COST_OF_STATUS[workload.status] for workload in workloads], np.int64)
+    since = [placed.working_since for placed in placed_workloads]
     return Owners(
         np.array([placed.leaf for placed in placed_workloads], np.int64),
-        cost,
+        np.array([COST_OF_STATUS[workload.status] for workload in workloads], np.int64),
         np.array([workload.priority for workload in workloads], np.int64),
-        np.where(cost == COST_OF_STATUS[OpenStatus.RUNNING], _since(workloads), UNLIMITED),
+        np.array([UNLIMITED if at is None else at for at in since], np.int64),
         np.array([placed.milli for placed in placed_workloads], np.int64),
         np.array([len(placed.pods) for placed in placed_workloads], np.int64),
         capped([workload.cpu_milli for workload in workloads]),
         capped([workload.memory_mib for workload in workloads]),
     )
-
-
-def _since(workloads: Sequence[WorkloadInfo]) -> Ints:
-    """What :attr:`~scheduling.engine.preemption.victims.PlacedWorkload.working_since` says of each, as if it ran."""
-    started = [UNLIMITED if workload.started_at is None else workload.started_at for workload in workloads]
-    saved = [
-        NEVER if workload.checkpointed_at is None else workload.checkpointed_at for workload in workloads
-    ]
-    return np.maximum(np.array(started, np.int64), np.array(saved, np.int64))
 
 
 def _joined(before: T, more: T) -> T:

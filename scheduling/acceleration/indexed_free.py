@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from scheduling.acceleration.grid import Grid
 from scheduling.acceleration.node_arrays import NodeArrays
 from scheduling.acceleration.node_scores import NodeScores
 from scheduling.engine.model.snapshot import GPU_MILLI
 from scheduling.engine.placement.free import NodeFree, Picks
+from scheduling.engine.placement.node_index import NodeIndex
+from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
-
-if TYPE_CHECKING:
-    from scheduling.engine.placement.nodes import Nodes
 
 RanksByCount = dict[int, list[int]]
 
 SCORES_KEPT = 256
 """Of so many requests it is remembered how good each node is for them."""
 NOT_PARTLY = frozenset({0, GPU_MILLI})
-"""What is left of a device of which nobody, or who takes all of it, has a part."""
+"""What is left of a device that is idle, or taken whole."""
 
 
-class IndexedFree:
+class IndexedFree(NodeIndex):
     """What is free on each node of a pool.
 
-    ``changed`` are the nodes that have been changed, in order, for those who keep figures of their own.
+    ``changed`` are the nodes that have been changed, in order, for indexes that keep figures of their own.
     """
 
     def __init__(self, nodes: Nodes, free: list[NodeFree], arrays: NodeArrays | None = None) -> None:
@@ -34,7 +33,7 @@ class IndexedFree:
         self.arrays = NodeArrays(nodes) if arrays is None else arrays
         self.free = free
         self._own: set[int] | None = None
-        """The nodes whose free capacity is no other space's, once some are."""
+        """The nodes whose free capacity is no other index's, once some are."""
         self._whole: list[RanksByCount] = [{} for _ in nodes.classes]
         self._partly: list[RanksByCount] = [{} for _ in nodes.classes]
         self._indexed = 0
@@ -46,7 +45,7 @@ class IndexedFree:
             self._index(rank)
 
     def copy(self) -> Self:
-        """A space that can be changed without changing this one."""
+        """An index that can be changed without changing this one."""
         twin = type(self)(self.nodes, [], self.arrays)
         twin.free = list(self.free)
         self._own, twin._own = set(), set()
@@ -54,7 +53,7 @@ class IndexedFree:
         twin._partly = [{left: list(ranks) for left, ranks in found.items()} for found in self.partly]
         twin._indexed_as = list(self._indexed_as)
         if self._grid is not None:
-            twin._grid = self.grid.refresh().copy(twin)
+            twin._grid = self.grid.refresh().copy(twin.free, twin.changed)
         return twin
 
     @property
@@ -73,7 +72,7 @@ class IndexedFree:
     def grid(self) -> Grid:
         """What is free, as arrays; to be refreshed before use."""
         if self._grid is None or self._grid.pool is not self.nodes.pool:
-            self._grid = Grid(self)
+            self._grid = Grid(self.nodes, self.arrays, self.free, self.changed)
             self._scores.clear()
         return self._grid
 
@@ -84,7 +83,7 @@ class IndexedFree:
         if found is None:
             if len(self._scores) >= SCORES_KEPT:
                 del self._scores[next(iter(self._scores))]
-            found = self._scores[request] = NodeScores(self, grid, request)
+            found = self._scores[request] = NodeScores(grid, request)
         return found
 
     def fragmentation(self) -> float:

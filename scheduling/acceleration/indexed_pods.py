@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from scheduling.acceleration.kept_ledger import KeptLedger
-from scheduling.engine.placement.domains import Domain
+from scheduling.engine.placement.domains import Level
 from scheduling.engine.placement.free import pods_in
-from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.placement.ledger import HeldPods
+from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 
 MANY_NODES = 64
@@ -17,28 +16,27 @@ MANY_NODES = 64
 
 
 class IndexedPods(HeldPods):
-    """How many pods of a request the nodes of some domains hold when all who stop are gone, and the domains as a whole.
+    """How many pods of a request the nodes of a level hold when all that stop are gone, and its domains as a whole.
 
     It lives as long as the ledger; :meth:`refresh` counts those nodes again that have changed meanwhile. ``risen`` is
     how many pods more its nodes have come to hold since it was made, by domain, never mind what they lost, and
     ``rises`` in all. ``pods`` has those nodes only that hold some, or did.
     """
 
-    def __init__(
-        self, ledger: KeptLedger, request: PodRequest, domains: Sequence[Domain], *, whole_level: bool = False
-    ) -> None:
-        where = ledger.nodes.where(tuple(domains)) if whole_level else None
+    def __init__(self, ledger: KeptLedger, request: PodRequest, domains: Level) -> None:
         self.risen = [0] * len(domains)
         self.rises = 0
         self._later = ledger.later
         self._seen = len(ledger.later.changed)
-        self._whole_level = whole_level
-        super().__init__(ledger, request, domains, where)
+        super().__init__(ledger, request, domains)
+
+    def _where(self) -> Where:
+        return self._later.arrays.where(self.domains)
 
     @property
     def _in_arrays(self) -> bool:
         """Whether there are so many nodes that it is worth while to count with arrays."""
-        return self._whole_level and len(self.where) >= MANY_NODES and not self._request.bare
+        return len(self.where) >= MANY_NODES and not self._request.bare
 
     def _count_all(self) -> None:
         """Count on each node, or on all nodes at once."""
@@ -50,11 +48,6 @@ class IndexedPods(HeldPods):
         inside = np.flatnonzero((numbers >= 0) & (pods > 0))
         self.pods.update(dict(zip(inside.tolist(), pods[inside].tolist(), strict=True)))
         self.totals = np.bincount(numbers[inside], pods[inside], len(self.domains)).astype(np.int64).tolist()
-
-    @classmethod
-    def of_level(cls, ledger: KeptLedger, request: PodRequest, level: tuple[Domain, ...]) -> IndexedPods:
-        """That of a level of domains, on all devices of their nodes."""
-        return cls(ledger, request, level, whole_level=True)
 
     def refresh(self) -> IndexedPods:
         """Bring it up to date, and return it."""

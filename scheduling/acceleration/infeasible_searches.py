@@ -1,9 +1,9 @@
-"""Whether a preemptor could find victims at all: what would be free if all went whom he could ever take (section 7).
+"""Whether a preemptor could find victims at all: what would be free if all that it could ever take went (section 7).
 
-It never says no to one who would find some. What it worked out is kept: GPUs that are taken and victims that are gone
+It never says no to one that would find some. What it worked out is kept: GPUs that are taken and victims that are gone
 leave preemptors less, never more. Only what could leave them more makes it look again: a branch that comes to be above
-what is due to it; room in a branch of their own that was too full for them; somebody of another priority who joins the
-index; something that is given back.
+what is due to it; room in a branch of their own that was too full for them; a workload of another priority that joins
+the index; something that is given back.
 """
 
 from __future__ import annotations
@@ -15,26 +15,25 @@ from scheduling.acceleration.eligible_victims import EligibleVictims
 from scheduling.acceleration.group_bounds import GroupBounds, GroupBoundsIndex, TallyOf
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.kept_ledger import KeptLedger
-from scheduling.acceleration.reachable_groups import Full, Reaches
+from scheduling.acceleration.reachable_groups import Full, ReachableIndex
 from scheduling.acceleration.victim_groups import NOWHERE, Need, VictimGroup
-from scheduling.acceleration.waiting_index import Sort
-from scheduling.engine.model.snapshot import ElasticPreemption
+from scheduling.acceleration.waiting_index import PreemptorKind
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 
 Kind = tuple[int, int, int, PodRequest | Need, int]
-"""A preemptor's leaf, priority and size, what each of his pods asks, and how many there are. One pod alone may lie on
+"""A preemptor's leaf, priority and size, what each of its pods asks, and how many there are. One pod alone may lie on
 any node that has the devices it needs, whatever else it asks."""
 
 
 @dataclass(slots=True)
 class _KnownInfeasible:
-    """Of whom it was found, at some ``time``, that none of them could find victims: so it is as long as branches are
-    ``full``, none of the bounds has become more, and the gangs find no room among them; these need not be asked
+    """Preemptors of which it was found, at some ``time``, that none could find victims: so it is as long as branches
+    are ``full``, none of the bounds has become more, and the gangs find no room among them; these need not be asked
     while no more nodes than ``freed`` have been given something back."""
 
     time: int
-    sorts: Sequence[Sort]
+    preemptor_kinds: Sequence[PreemptorKind]
     full: Sequence[Full]
     group_bounds: Sequence[tuple[GroupBounds, int]]
     gangs: Sequence[tuple[GroupBounds, PodRequest, int]]
@@ -44,36 +43,36 @@ class _KnownInfeasible:
 class InfeasibleSearches:
     """What the preemptors of one class, reserved or elastic, could hope for in one pool.
 
-    :meth:`renew` is for whoever begins a cycle.
+    :meth:`renew` is called when a cycle begins.
     """
 
     def __init__(
         self, ledger: KeptLedger, preemption_policy: PreemptionPolicy, eligible: EligibleVictims
     ) -> None:
         self._ledger = ledger
-        self._policy = preemption_policy.policy
+        self._policy = preemption_policy
         self._eligible = eligible
         self._group_bounds = GroupBoundsIndex(ledger, preemption_policy, eligible)
-        self._reaches = Reaches(preemption_policy, eligible, self._group_bounds)
+        self._reachable = ReachableIndex(preemption_policy, eligible, self._group_bounds)
         self._known_infeasible: dict[tuple[int, int], _KnownInfeasible] = {}
         self._needs: dict[PodRequest, Need] = {}
         self._same_needs: dict[tuple[object, ...], Need] = {}
         self._gains = 0
         self._changes = (0, 0, 0, 0)
         self._alone: dict[tuple[int, int], int] = {}
-        """By leaf and priority: who takes so much, or more, finds nobody whom he may take as things stand."""
+        """By leaf and priority, the smallest request known to have no eligible victim."""
         self._infeasible: dict[Kind, frozenset[int]] = {}
-        """Who finds nothing outside these nodes."""
+        """Preemptors that find no victims outside these nodes."""
         self._found: dict[Kind, frozenset[int]] = {}
-        """Who might find something outside these nodes."""
+        """Preemptors that might find victims outside these nodes."""
 
     def renew(self) -> None:
         """Take note of what is due and used by now: entitlements were worked out anew, or a cycle was taken back."""
-        self._reaches.renew()
+        self._reachable.renew()
 
     def any_at_once(self, claim: WorkloadClaim) -> bool:
-        """Whether there is anybody whom the preemptor may take as things stand."""
-        if any(self._eligible.any_in(*each) for each in self._reaches.of(claim).at_once):
+        """Whether there is a workload that the preemptor may take as things stand."""
+        if any(self._eligible.any_in(*each) for each in self._reachable.of(claim).at_once):
             return True
         self._alone[claim.leaf, claim.priority] = claim.milli
         return False
@@ -81,11 +80,11 @@ class InfeasibleSearches:
     def known_infeasible(
         self, leaf: int, priority: int, milli: int, request: PodRequest, pods: int
     ) -> frozenset[int] | None:
-        """The nodes outside which it is known that such preemptors find nobody (none: they find nobody anywhere);
+        """The nodes outside which it is known that such preemptors find no victims (empty: nor anywhere);
         ``None`` where nothing is known.
 
-        It is so as long as nothing could give anybody more. What others start with leaves everybody fewer devices and
-        less room in his own branches; and whoever takes more may take no more.
+        It is so as long as no preemptor could get more. What others start with leaves all fewer devices and
+        less room in their branches; and a larger request may take no more.
         """
         self._forget_answers()
         alone = self._alone.get((leaf, priority))
@@ -103,9 +102,9 @@ class InfeasibleSearches:
         tally: TallyOf,
         closed: frozenset[int] = NOWHERE,
     ) -> bool:
-        """Whether so many pods might find a place, on nodes that are not ``closed``, if all went whom the preemptor
-        could ever take. Who is told no is told so again, on fewer nodes too, as long as nothing could give anybody
-        more; who is told yes, as long as nothing at all has changed."""
+        """Whether so many pods might find a place, on nodes that are not ``closed``, if all that the
+        preemptor could ever take went. A no is remembered, for fewer nodes too, as long as no preemptor could get more;
+        a yes, as long as nothing at all has changed."""
         self._forget_answers()
         need = self._need(request)
         kind = (claim.leaf, claim.priority, claim.milli, need if pods == 1 else request, pods)
@@ -114,19 +113,19 @@ class InfeasibleSearches:
             return False
         if found is not None and closed <= found:
             return True
-        group_bounds = self._group_bounds.of(self._reaches.of(claim).group)
+        group_bounds = self._group_bounds.of(self._reachable.of(claim).group)
         might = group_bounds.hold(request, need, pods, tally, closed)
         (self._found if might else self._infeasible)[kind] = closed
         return might
 
     def look_anew(self, claim: WorkloadClaim) -> None:
-        """Have it worked out anew whom a preemptor could take."""
-        self._reaches.look_anew(claim)
+        """Have it worked out anew what a preemptor could take."""
+        self._reachable.look_anew(claim)
         self._found.clear()
 
     def _forget_answers(self) -> None:
         """Forget those that may be others by now."""
-        reaches = self._reaches
+        reaches = self._reachable
         reaches.catch_up()
         if reaches.gains != self._gains:
             self._gains = reaches.gains
@@ -139,36 +138,37 @@ class InfeasibleSearches:
 
     def group_might_do(self, group: VictimGroup, request: PodRequest, pods: int, tally: TallyOf) -> bool:
         """Whether so many pods might find a place if all of a group went."""
-        self._reaches.catch_up()
+        self._reachable.catch_up()
         return self._group_bounds.of(group).hold(request, self._need(request), pods, tally)
 
     def group(self, claim: WorkloadClaim) -> VictimGroup:
-        """Whom the preemptor could take, or could as soon as others have left."""
-        return self._reaches.of(claim).group
+        """What the preemptor could take, or could as soon as others have left."""
+        return self._reachable.of(claim).group
 
     def most_below(self, claim: WorkloadClaim, branch: int) -> int:
         """What those below a branch hold whose priority is not too high for the preemptor."""
-        if claim.reserved or self._policy.elastic_preemption is not ElasticPreemption.PRIORITY:
+        highest = None if claim.reserved else self._policy.highest_victim(claim.priority)
+        if highest is None:
             return self._eligible.milli(branch, None)
-        priorities = (*self._eligible.lower(branch, claim.priority), claim.priority)
+        priorities = (*self._eligible.lower(branch, highest), highest)
         return sum([self._eligible.milli(branch, each) for each in priorities])
 
     def most_pods(self, claim: WorkloadClaim, request: PodRequest, tally: IndexedPods) -> list[int]:
-        """How many pods each domain of a tally might hold at most if all went whom the preemptor could ever take."""
-        return self._group_bounds.of(self._reaches.of(claim).group).most_pods(
+        """How many pods each domain of a tally might hold at most if all that the preemptor could take went."""
+        return self._group_bounds.of(self._reachable.of(claim).group).most_pods(
             request, self._need(request), tally
         )
 
     # --- All of a leaf --------------------------------------------------------------------------------------
 
-    def are_infeasible(self, leaf: int, sorts: Sequence[Sort], tally: TallyOf) -> bool:
-        """Whether none of the elastic preemptors of a leaf, of these sorts, might find victims, ceilings aside."""
-        self._reaches.catch_up()
-        key = (leaf, sorts[0].priority)
+    def are_infeasible(self, leaf: int, kinds: Sequence[PreemptorKind], tally: TallyOf) -> bool:
+        """Whether none of the elastic preemptors of a leaf, of these kinds, might find victims, ceilings aside."""
+        self._reachable.catch_up()
+        key = (leaf, kinds[0].priority)
         known = self._known_infeasible.get(key)
-        if known is not None and known.sorts is sorts and self._is_still(known, leaf, tally):
+        if known is not None and known.preemptor_kinds is kinds and self._is_still(known, leaf, tally):
             return True
-        found = self._found_infeasible(leaf, sorts, tally)
+        found = self._found_infeasible(leaf, kinds, tally)
         if found is None:
             self._known_infeasible.pop(key, None)
             return False
@@ -177,7 +177,7 @@ class InfeasibleSearches:
 
     def _is_still(self, known: _KnownInfeasible, leaf: int, tally: TallyOf) -> bool:
         """Whether nothing has become more since."""
-        if self._reaches.last_change(leaf) > known.time or not self._reaches.are_full(known.full):
+        if self._reachable.last_change(leaf) > known.time or not self._reachable.are_full(known.full):
             return False
         for group_bounds, version in known.group_bounds:
             if group_bounds.version != version:
@@ -191,19 +191,23 @@ class InfeasibleSearches:
             known.freed = freed
         return True
 
-    def _found_infeasible(self, leaf: int, sorts: Sequence[Sort], tally: TallyOf) -> _KnownInfeasible | None:
-        """What it hangs on that nobody of a leaf could find victims; ``None`` if somebody might."""
+    def _found_infeasible(
+        self, leaf: int, kinds: Sequence[PreemptorKind], tally: TallyOf
+    ) -> _KnownInfeasible | None:
+        """What it depends on that no preemptor of a leaf could find victims; ``None`` if one might."""
         group_bounds: dict[GroupBounds, int] = {}
         full: dict[Full, None] = {}
         freed = len(self._ledger.freed)
         gangs: list[tuple[GroupBounds, PodRequest, int]] = []
         seen: set[tuple[int, int, Need]] = set()
-        for sort in sorts:
+        for sort in kinds:
             need = self._need(sort.request)
             if sort.pods == 1 and (sort.priority, sort.milli, need) in seen:
                 continue
             seen.add((sort.priority, sort.milli, need))
-            reach = self._reaches.of(WorkloadClaim("", leaf, sort.priority, reserved=False, milli=sort.milli))
+            reach = self._reachable.of(
+                WorkloadClaim("", leaf, sort.priority, reserved=False, milli=sort.milli)
+            )
             full.update(dict.fromkeys(reach.full))
             if not reach.at_once:
                 continue
@@ -214,7 +218,7 @@ class InfeasibleSearches:
             if sort.pods > 1:
                 gangs.append((there, sort.request, sort.pods))
         return _KnownInfeasible(
-            self._reaches.time, sorts, _emptiest(full), tuple(group_bounds.items()), gangs, freed
+            self._reachable.time, kinds, _emptiest(full), tuple(group_bounds.items()), gangs, freed
         )
 
     def _need(self, request: PodRequest) -> Need:

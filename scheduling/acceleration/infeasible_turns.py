@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scheduling.acceleration.leaf_candidates import Kind, kind_of
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.queue.candidate import Candidate, Cause, Kind, PoolRequest
+from scheduling.engine.queue.candidate import Candidate, Cause, PoolRequest
 from scheduling.engine.queue.order import Level
 
-Sort = tuple[int, int, PodRequest, int, bool]
-"""What those have in common who find the same victims, or none: leaf, priority, what their pods ask, how many must
-start, whether some nodes are not for them."""
+SearchKind = tuple[int, int, PodRequest, int, bool]
+"""What preemptors have in common that find the same victims, or none: leaf, priority, what their pods ask, how many
+must start, whether some nodes are not for them."""
 
 
 Turn = tuple[int, int, PoolRequest, bool, bool]
-"""What those have in common whose turns change nothing alike: leaf, priority, what they take and for how long, whether
-they have been preempted too often to be so again, whether somebody was held back for the head."""
+"""What candidates have in common whose turns change nothing alike: leaf, priority, what they take and for how long,
+whether they have been preempted too often to be so again, whether something was held back for the head."""
 
 
 class InfeasibleTurns:
@@ -24,7 +25,7 @@ class InfeasibleTurns:
     def __init__(self) -> None:
         self._causes: dict[Kind, Cause] = {}
         self._turns: dict[Turn, Cause] = {}
-        self._searched: set[Sort] = set()
+        self._searched: set[SearchKind] = set()
         self._without_victims: tuple[Level, frozenset[int]] | None = None
 
     def forget(self) -> None:
@@ -45,29 +46,29 @@ class InfeasibleTurns:
     # --- Places ----------------------------------------------------------------------------------------------
 
     def found_no_place(self, candidate: Candidate, cause: Cause) -> None:
-        """Note what keeps a candidate, whom guarantees and ceilings admit, from a place.
+        """Note what keeps a candidate that guarantees and ceilings admit from a place.
 
-        It keeps all of his kind from one, but for pods that take no device: whether they are in anybody's way differs.
+        It keeps all of its kind from one, but for pods that take no device: whether they are in the head's way differs.
         """
         if not candidate.request.bare:
-            self._causes[candidate.kind] = cause
+            self._causes[kind_of(candidate.pool_request)] = cause
 
     def keeps_from_place(self, candidate: Candidate) -> Cause | None:
         """What keeps the candidate from a place, if that is known."""
-        return self._causes.get(candidate.kind)
+        return self._causes.get(kind_of(candidate.pool_request))
 
     # --- Victims ---------------------------------------------------------------------------------------------
 
     def failed_search(self, candidate: Candidate, closed: Iterable[int]) -> None:
         """Note that a search for victims, on nodes that are not ``closed``, found none."""
-        self._searched.add(_sort(candidate, closed))
+        self._searched.add(_search_kind(candidate, closed))
 
     def has_failed(self, candidate: Candidate, closed: Iterable[int]) -> bool:
         """Whether such a search found none already."""
-        return _sort(candidate, closed) in self._searched
+        return _search_kind(candidate, closed) in self._searched
 
     def note_without_victims(self, level: Level, but: frozenset[int]) -> None:
-        """Note that nobody of a level finds victims, ceilings aside, but in some leaves."""
+        """Note that no candidate of a level finds victims, ceilings aside, but in some leaves."""
         self._without_victims = (level, but)
 
     def is_without_victims(self, level: Level | None, leaf: int) -> bool:
@@ -79,5 +80,5 @@ class InfeasibleTurns:
         )
 
 
-def _sort(candidate: Candidate, closed: Iterable[int]) -> Sort:
+def _search_kind(candidate: Candidate, closed: Iterable[int]) -> SearchKind:
     return (candidate.leaf, candidate.priority, candidate.request, candidate.pods, bool(closed))

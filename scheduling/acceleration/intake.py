@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from scheduling.acceleration.leaf_candidates import LeafCandidates
 from scheduling.acceleration.waiting_index import Rows
 from scheduling.engine.model.snapshot import RESERVED_PRIORITY, DependencyState, WorkloadInfo
+from scheduling.engine.placement.pod_request import PodRequests
+from scheduling.engine.queue.candidate import PoolRequest
+from scheduling.engine.quota.charging import Charges
+from scheduling.engine.quota.tree import Tree
 from scheduling.engine.reasons import sentences as reasons
-from scheduling.engine.reasons.eligibility import Eligibility, Entries, Out, candidacies_in, what_it_asks
+from scheduling.engine.reasons.eligibility import Eligibility, Entries, Out, PoolFit, PoolView, what_it_asks
 
 FREE = DependencyState.NONE
+POOL_REQUESTS_KEPT = 100_000
+"""So many pool requests are remembered."""
 
 
 class _Rows(dict[tuple[int, int], LeafCandidates]):
-    """Those who wait, by leaf and priority."""
+    """Those that wait, by leaf and priority."""
 
     def __missing__(self, key: tuple[int, int]) -> LeafCandidates:
         leaf, priority = key
@@ -23,13 +29,19 @@ class _Rows(dict[tuple[int, int], LeafCandidates]):
 
 
 class Intake(Eligibility):
-    """Eligibility whose candidates join rows."""
+    """Eligibility whose candidates join rows. Workloads that request the same of a pool have one pool request, and what
+    a leaf could ever have is remembered."""
+
+    def __init__(self, pools: Mapping[str, PoolView], tree: Tree, requests: PodRequests) -> None:
+        super().__init__(pools, tree, requests)
+        self._most_ever: dict[tuple[Charges, int, bool], int] = {}
+        self._pool_requests: dict[tuple[PoolFit, int | None, bool], PoolRequest] = {}
 
     def join(
         self, workloads: Iterable[WorkloadInfo], now: int, entries: Entries, out: dict[str, Out]
     ) -> dict[str, Rows]:
-        """Returns those who join the queue of each pool; who joins several is one of the ``entries``, who joins none is
-        ``out``, with the reason.
+        """Returns the workloads that join the queue of each pool. One that joins several is one of the ``entries``, one
+        that joins none is ``out``, with the reason.
         """
         known, leaf_of = self._fits, self._tree.leaf_of
         queues: dict[str, Rows] = {pool_id: _Rows() for pool_id in self._pools}
@@ -41,15 +53,33 @@ class Intake(Eligibility):
                     continue
             fits = known.get(what_it_asks(workload)) or self._fits_of(workload)
             leaf, priority = leaf_of[workload.team], workload.priority
-            reserved = priority >= RESERVED_PRIORITY
-            found = [fit for fit in fits if fit.obstacle is None and fit.milli <= fit.most[reserved][leaf]]
+            found = self.admitting(fits, workload, leaf)
             if len(found) == 1:
                 fit = found[0]
-                queues[fit.pool_id][leaf, priority].join(workload, fit.first[workload.time_limit_ms])
+                takes = self.pool_request(fit, workload, counts=True)
+                queues[takes.pool][leaf, priority].join(workload, takes)
             elif found:
-                entries[workload.id] = candidacies = candidacies_in(workload, leaf, found)
+                entries[workload.id] = candidacies = self.candidacies_in(workload, leaf, found)
                 for candidate in candidacies:
                     queues[candidate.pool_request.pool][leaf, priority].add(candidate)
             else:
                 out[workload.id] = self._obstacle(workload, leaf, fits)
         return queues
+
+    def most_ever(self, fit: PoolFit, leaf: int, reserved: bool) -> int:
+        """The largest workload of a class that guarantees and ceilings of a pool could ever admit in a leaf."""
+        key = (fit.charges, leaf, reserved)
+        found = self._most_ever.get(key)
+        if found is None:
+            found = self._most_ever[key] = super().most_ever(fit, leaf, reserved)
+        return found
+
+    def pool_request(self, fit: PoolFit, workload: WorkloadInfo, *, counts: bool) -> PoolRequest:
+        """What a workload requests of a pool: one object for all with the same time limit."""
+        key = (fit, workload.time_limit_ms, counts)
+        found = self._pool_requests.get(key)
+        if found is None:
+            if len(self._pool_requests) >= POOL_REQUESTS_KEPT:
+                self._pool_requests.clear()
+            found = self._pool_requests[key] = super().pool_request(fit, workload, counts=counts)
+        return found

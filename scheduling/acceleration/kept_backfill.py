@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.node_index import might_hold
 from scheduling.engine.backfill.passing import Backfill
-from scheduling.engine.backfill.start_reservation import Shadow
+from scheduling.engine.backfill.start_reservation import EarliestStart
 from scheduling.engine.model.snapshot import PodPlacement, Policy
 from scheduling.engine.placement.node_index import NOTHING_EXCLUDED
 from scheduling.engine.placement.pod_request import PodRequest
@@ -37,7 +37,7 @@ class KeptBackfill(Backfill):
             (request, False): each for request, each in failed.items()
         }
         self._too_near: set[tuple[PodRequest, int]] = set()
-        """Who found a place, and was not let past: nobody is who asks the same, as the one before could use it."""
+        """Requests that found a place and were not let past: no equal one is, as the one before could use it."""
         self._too_near_at = 0
         self._found_there: dict[PodRequest, int] = {}
         """The node where one pod found a place, and was not let past."""
@@ -49,9 +49,9 @@ class KeptBackfill(Backfill):
             request: failed for (request, outside_head), failed in self._no_place.items() if not outside_head
         }
 
-    def reserve(self, candidate: Candidate, shadow: Shadow) -> None:
+    def reserve(self, candidate: Candidate, earliest: EarliestStart) -> None:
         """Give the first blocked workload its start reservation."""
-        super().reserve(candidate, shadow)
+        super().reserve(candidate, earliest)
         self._forget_head()
 
     def open(self) -> None:
@@ -60,8 +60,8 @@ class KeptBackfill(Backfill):
         self._forget_head()
 
     def keeps_out_again(self, candidate: Candidate) -> Cause | None:
-        """What certainly keeps a candidate from a place, as it has kept others who ask the same; ``None`` where it has
-        to be tried."""
+        """What certainly keeps a candidate from a place, as it has kept others with the same request; ``None`` where it
+        has to be tried."""
         request, pods = candidate.request, candidate.pods
         if self.shut:
             return None
@@ -73,7 +73,7 @@ class KeptBackfill(Backfill):
         return Cause.BEHIND if behind else None
 
     def might_fit(self, request: PodRequest, pods: int) -> bool:
-        """Whether so many pods of the request might find a place, whoever it is for."""
+        """Whether so many pods of the request might find a place, whatever it is for."""
         return self._is_too_near(request, pods) or not self._fails(request, pods, outside_head=False)
 
     def might_start(self, request: PodRequest, pods: int, limit_ms: int | None) -> bool:
@@ -103,23 +103,23 @@ class KeptBackfill(Backfill):
         return (request, pods) in self._too_near
 
     def _is_held_back(self, request: PodRequest, pods: int) -> bool:
-        """Whether such pods, who find no place but on the nodes of the head, certainly are not let past there."""
+        """Whether such pods, which find no place but on the nodes of the head, certainly are not let past there."""
         return self._is_too_near(request, pods) or self._finds_place_again(request, pods)
 
     def _finds_place_again(self, request: PodRequest, pods: int) -> bool:
-        """Whether one pod still has a place where the one before found his, and was not let past. Then it is not let
-        past either, wherever it finds one: as long as the head is the same, who was held back could use it."""
+        """Whether one pod still has a place where the one before found one, and was not let past. Then it is not let
+        past either, wherever it finds one: as long as the head is the same, what was held back could use it."""
         if pods > 1 or request not in self._found_there:
             return False
         rank = self._found_there[request]
-        return self._ledger.nodes.holds(request, rank, self._ledger.later.free[rank])
+        return self._ledger.later.arrays.holds(request, rank, self._ledger.later.free[rank])
 
     def _fails(self, request: PodRequest, pods: int, *, outside_head: bool) -> bool:
         """Whether so many pods of the request find no place as things stand."""
         if self.is_without_place(request, pods, outside_head=outside_head):
             return True
-        shadow = self.head.shadow.extra if outside_head and self.head is not None else NOTHING_EXCLUDED
-        placements = self._ledger.place(request, range(pods), excluded=shadow)
+        earliest = self.head.earliest.extra if outside_head and self.head is not None else NOTHING_EXCLUDED
+        placements = self._ledger.place(request, range(pods), excluded=earliest)
         if placements is None:
             self._note_without_place(request, pods, outside_head=outside_head)
             return True
@@ -138,7 +138,7 @@ class KeptBackfill(Backfill):
         if failed[1] == len(freed):
             return True
         for rank in freed[failed[1] :] if might_hold(later, request) else ():
-            if self._ledger.nodes.holds(request, rank, later.free[rank]):
+            if later.arrays.holds(request, rank, later.free[rank]):
                 del self._no_place[request, outside_head]
                 return False
         self._no_place[request, outside_head] = (failed[0], len(freed))

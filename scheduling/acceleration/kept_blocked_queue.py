@@ -8,53 +8,47 @@ from operator import attrgetter
 
 from scheduling.acceleration.kept_backfill import KeptBackfill
 from scheduling.acceleration.kept_ledger import KeptLedger
-from scheduling.acceleration.skipped_run import SkippedRun
-from scheduling.engine.decide.blocked_queue import BlockedQueue
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.pool.blocked_queue import BlockedQueue
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queue.order import Level
 
 WaitKind = tuple[Cause, PodRequest, int, tuple[int, bool] | None]
-"""What those have in common whom the same thing stops: what it is, what their pods ask, how many must start, and, if a
-guarantee or a ceiling might stop them too, their leaf and class."""
+"""What candidates have in common that the same thing stops: what it is, what their pods ask, how many must start, and,
+if a guarantee or a ceiling might stop them too, their leaf and class."""
 by_number = attrgetter("number")
 
 
 class KeptBlockedQueue(BlockedQueue):
-    """Who waits, by id. ``limited`` are the leaves that stand under a ceiling."""
+    """The blocked workloads by id. ``limited`` are the leaves that stand under a ceiling."""
 
     def __init__(self, backfill: KeptBackfill, ledger: KeptLedger, limited: Collection[int]) -> None:
         super().__init__(backfill, ledger)
         self._limited = limited
-        self._late: list[Blocked | SkippedRun] = []
-        """Who was added and is not among the others yet: most cycles never ask who waits."""
+        self._late: list[Blocked] = []
+        """Those that were added and are not among the others yet: most cycles never ask for them."""
         self._alike: dict[WaitKind, dict[str, Blocked]] = {}
         self._new: list[Blocked] = []
-        """Those of the rows who are not among those alike yet: in most cycles nobody asks for kinds."""
+        """Those of the rows that are not among those alike yet: most cycles never ask for kinds."""
         self._mixed: set[WaitKind] = set()
-        """Kinds to which somebody came after others whose first turns were later."""
+        """Kinds that are not in the order of the first turns."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
 
     def values(self) -> ValuesView[Blocked]:
-        """Those who wait, in the order of their first turns."""
+        """Those that wait, in the order of their first turns."""
         return self._all().values()
 
     def add(self, blocked: Blocked) -> None:
-        """Let a candidate wait. Who has waited already keeps his place."""
+        """Let a candidate wait. One that waits already keeps its place."""
         self._late.append(blocked)
 
-    def add_all(self, skipped: SkippedRun) -> None:
-        """Let some wait who have not waited yet; who they are is looked at when somebody asks."""
-        self._late.append(skipped)
-
     def _all(self) -> dict[str, Blocked]:
-        """Who waits, by id, in the order of their first turns."""
+        """The blocked workloads by id, in the order of their first turns."""
         late, self._late = self._late, []
-        for each in late:
-            for blocked in (each,) if isinstance(each, Blocked) else each.blocked():
-                self._add(blocked)
+        for blocked in late:
+            self._add(blocked)
         return self._rows
 
     def _add(self, blocked: Blocked) -> None:
@@ -74,7 +68,7 @@ class KeptBlockedQueue(BlockedQueue):
         self._sorted().setdefault(kind, {})[id_] = blocked
 
     def _sorted(self) -> dict[WaitKind, dict[str, Blocked]]:
-        """Those who have been looked at, by what stops them."""
+        """Those that have been looked at, by what stops them."""
         for blocked in self._new:
             kind = self._kind(blocked)
             alike = self._alike.get(kind)
@@ -85,12 +79,13 @@ class KeptBlockedQueue(BlockedQueue):
         return self._alike
 
     def _by_kind(self) -> dict[WaitKind, dict[str, Blocked]]:
-        """Who waits, by what stops him: those of a kind by their first turns, but for the ``mixed`` ones."""
+        """The blocked workloads by what stops them: those of a kind by their first turns, but for the ``mixed``
+        ones."""
         self._all()
         return self._sorted()
 
     def forget(self, workload: str) -> bool:
-        """Take a workload off those who wait; whether it was one of them."""
+        """Take a workload off those that wait; whether it was one of them."""
         blocked = self._all().pop(workload, None)
         if blocked is None:
             return False
@@ -115,7 +110,7 @@ class KeptBlockedQueue(BlockedQueue):
         quota = (leaf, reserved) if reserved or leaf in self._limited else None
         return (blocked.cause, candidate.request, candidate.pods, quota)
 
-    # --- Who is offered something again ----------------------------------------------------------------------
+    # --- What is offered again ----------------------------------------------------------------------
 
     def any_might_start(self) -> bool:
         """Whether a workload that waits could start on what victims left over."""
@@ -123,11 +118,11 @@ class KeptBlockedQueue(BlockedQueue):
         return any(self._might_start(*kind) for kind in kinds)
 
     def to_be_offered(self, admitted: Callable[[Candidate], bool]) -> list[Blocked]:
-        """Those who wait, in order, but whom nothing but a place still keeps waiting and for whom there is certainly
-        none: of those only the first, to be the head. It is so until somebody starts.
+        """Those that wait, in order. Of those that lack only a place, and for which there is certainly none, only the
+        first, to be the head. It is so until something starts.
 
-        ``admitted``: whether guarantees and ceilings let a candidate start; it is asked for one of those of a leaf and
-        class who take the same.
+        ``admitted``: whether guarantees and ceilings let a candidate start; it is asked for one of each leaf,
+        class and request.
         """
         found: list[Blocked] = []
         stuck: list[Blocked] = []

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 
 from scheduling.acceleration.cost_bounds import CostBounds
-from scheduling.acceleration.early_stop import nothing_left
 from scheduling.acceleration.eligible_victims import EligibleVictims
-from scheduling.acceleration.ends import ends_of
+from scheduling.acceleration.ends import KeptEnds
 from scheduling.acceleration.find_victims import find_victims
 from scheduling.acceleration.heap_queue import HeapQueue, LevelHeaps
 from scheduling.acceleration.indexed_pods import IndexedPods
@@ -19,29 +18,23 @@ from scheduling.acceleration.kept_blocked_queue import KeptBlockedQueue
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.kept_pool import KeptPool
 from scheduling.acceleration.search_context import SearchContext
-from scheduling.acceleration.skipped_leaves import Figures, SkippedLeaves
-from scheduling.acceleration.skipped_run import skipped_run
+from scheduling.acceleration.skipped_leaves import SkippedLeaves
 from scheduling.acceleration.victim_groups import VictimGroup
-from scheduling.engine.backfill.start_reservation import End, Shadow
-from scheduling.engine.decide.pool_cycle import PoolCycle
+from scheduling.engine.backfill.start_reservation import EarliestStart, End
 from scheduling.engine.model.plan import Allocation, Rule
 from scheduling.engine.model.snapshot import PodPlacement
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.policy import claim_of
-from scheduling.engine.preemption.request import PreemptionRequest
-from scheduling.engine.preemption.search import Victims
-from scheduling.engine.preemption.victims import PlacedWorkload, Unit
+from scheduling.engine.preemption.search import PreemptionRequest, VictimSet
+from scheduling.engine.preemption.victims import PlacedWorkload, Victim
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queue.order import C, Level, Line
 
 FIRST_LOOK = 64
-"""After so many turns that changed nothing it is worth to look whether anything is left that could act; a run of them
-counts as one, as it takes no longer."""
+"""After so many turns that changed nothing it is worth to look whether anything is left that could act."""
 NEXT_LOOK = 256
-"""The same, where it was looked before and somebody could."""
-FEW_TURNS = 8
-"""When so many of a leaf have had turns that changed nothing, one after the other, those after them are looked at by
-sort, if there are so many of each."""
+"""The same, where something could act at the last look."""
 
 
 class KeptCycle(PoolCycle):
@@ -63,15 +56,14 @@ class KeptCycle(PoolCycle):
         self.ledger = kept_pool.ledger
         self.is_over = False
         self.infeasible = InfeasibleTurns()
-        self.skipped_leaves = SkippedLeaves(self)
+        self.skipped_leaves = SkippedLeaves(kept_pool)
         self._infeasible_since = 0
         self._look_after = 0
         self._grown: list[tuple[PlacedWorkload, PodPlacement]] = []
         self._recharged: dict[str, list[Allocation]] = {}
-        self._estimates: dict[tuple[PodRequest, int, bool], Shadow] = {}
+        self._estimates: dict[tuple[PodRequest, int, bool], EarliestStart] = {}
         self._looked_at: set[bool] = set()
-        self.other_ends: list[tuple[int, str]] | None = None
-        """When those end that do not run yet or whose time is over, once asked for; not those that the cycle starts."""
+        self._kept_ends = KeptEnds(kept_pool, self.started)
         self.waiting = KeptBlockedQueue(self.backfill, self.ledger, kept_pool.limited)
 
     def _backfill(self) -> KeptBackfill:
@@ -86,10 +78,11 @@ class KeptCycle(PoolCycle):
         self.kept_pool.work_out()
         self.kept_pool.next_entitled[:] = self.entitled
         self.ledger.begin()
-        self._before = self.figures()
+        self._before = self.kept_pool.figures()
         self.queue = HeapQueue(
             self.kept_pool.level_heaps, self.kept_pool.lines, self.skipped_leaves.with_turns
         )
+        self.skipped_leaves.queue = self.queue
 
     def queue_of(self, levels: Mapping[Level, Line[C]]) -> HeapQueue[C]:
         """Candidates in the order of the queue."""
@@ -97,21 +90,15 @@ class KeptCycle(PoolCycle):
 
     # --- Stopping early --------------------------------------------------------------------------------------
 
-    def may_stop(self) -> bool:
-        """Whether the cycle may stop, because nobody left in the queue could act.
-
-        It is looked at again after twice as many have had turns that changed nothing.
-        """
-        if not self._is_look_due():
-            return False
-        self._look_after = max(NEXT_LOOK, 2 * self._infeasible_since)
-        return nothing_left(self)
-
-    def _is_look_due(self) -> bool:
-        """Whether so many have had turns that changed nothing that it is worth to look."""
+    def is_look_due(self) -> bool:
+        """Whether so many have had turns that changed nothing that it is worth to look whether the cycle may stop."""
         if self._infeasible_since < self._look_after:
             return False
         return not self._reserves or self.backfill.head is not None
+
+    def note_look(self) -> None:
+        """Note that it was looked whether the cycle may stop."""
+        self._look_after = max(NEXT_LOOK, 2 * self._infeasible_since)
 
     def skip_turns(self) -> bool:
         """Give candidates at the head of the queue their turns that are known to change nothing, up to the next that
@@ -124,18 +111,14 @@ class KeptCycle(PoolCycle):
                     self.queue.remove_run(passed)
                     return some or bool(passed)
                 passed.append(each)
-                if len(passed) == FEW_TURNS:
-                    break
             if not passed:
                 return some
             self.queue.remove_run(passed)
-            if len(passed) == FEW_TURNS:
-                self._skip_run()
             some = True
 
     def _passes(self, candidate: Candidate) -> bool:
         """Give a candidate its turn, if it is known to change nothing and it is not time to look whether to stop."""
-        if candidate.several or (self._is_look_due() and not self.is_over):
+        if candidate.several or (self.is_look_due() and not self.is_over):
             return False
         blocked = self._known_to_stop(candidate)
         if blocked is None:
@@ -143,36 +126,15 @@ class KeptCycle(PoolCycle):
         self.wait(blocked)
         return True
 
-    def _skip_run(self) -> None:
-        """Give all of a leaf their turns who follow each other, as far as it is enough to look at one of each sort."""
-        lead = self.queue.lead()
-        if lead is None or self.queue.level is None or (self._is_look_due() and not self.is_over):
-            return
-        leaf, line = lead.head.leaf, self.kept_pool.lines.levels[self.queue.level]
-        head, most = self.backfill.head, self.pool.policy.max_preemptions
-        all_alike = most is None or (head is not None and bool(head.held_back))
-        if lead.head.reserved or line.several or not all_alike or (self._reserves and head is None):
-            return
-        sorts = line.by_sort(leaf)
-        if FEW_TURNS * len(sorts) > len(lead.row) - lead.at:
-            return
-        skipped = skipped_run(lead, sorts, self._infeasible_cause, self._ahead())
-        if skipped.candidates:
-            self.waiting.add_all(skipped)
-            self._infeasible_since += 1
-            self.queue.skip(lead, lead.at + len(skipped.candidates))
-
     def _known_to_stop(self, candidate: Candidate) -> Blocked | None:
-        """What stops a candidate, if it is known, without a try, that neither place nor victims are for him."""
+        """What stops a candidate, if it is known without a try that it finds neither place nor victims."""
         if candidate.reserved:
-            available = self.charges.available(candidate.leaf)
-            short = available < candidate.next_milli
-            return Blocked(candidate, Cause.GUARANTEE, available) if short else None
+            return self.guarantee_stops(candidate)
         cause = self._infeasible_cause(candidate)
         return None if cause is None else Blocked(candidate, cause, ahead=self._ahead())
 
     def _infeasible_cause(self, candidate: Candidate) -> Cause | None:
-        """What keeps an elastic candidate from a place, if it is known that neither that nor victims are for him."""
+        """What keeps an elastic candidate from a place, if it is known that it finds neither that nor victims."""
         turn = self._turn_of(candidate)
         cause = self.infeasible.is_infeasible(turn)
         if cause is None:
@@ -206,24 +168,10 @@ class KeptCycle(PoolCycle):
         without_victims = self.infeasible.is_without_victims(self.queue.level, candidate.leaf)
         return None if not without_victims and self.might_preempt(candidate) else cause
 
-    # --- Figures ---------------------------------------------------------------------------------------------
-
-    def figures(self) -> Figures:
-        """What every branch uses and was given, and what is left of its guarantee."""
-        usage = self.accounts.usage
-        return (usage.used[:], usage.reserved[:], usage.above[:], self.charges.left[:], self.given[:])
-
-    def set_figures(self, figures: Figures) -> None:
-        """Have them be those of some moment."""
-        usage = self.accounts.usage
-        shadow = (usage.used, usage.reserved, usage.above, self.charges.left, self.given)
-        for mine, theirs in zip(shadow, figures, strict=True):
-            mine[:] = theirs
-
     def take_back(self) -> None:
         """Leave what is kept as it was before the cycle."""
         self.ledger.rollback()
-        self.set_figures(self._before)
+        self.kept_pool.set_figures(self._before)
         for id_ in self.started:
             del self.placed_workloads[id_]
             self.allocations.pop(id_, None)
@@ -257,7 +205,7 @@ class KeptCycle(PoolCycle):
     def scale_up(self, placed: PlacedWorkload, pod: PodPlacement) -> None:
         """Count a pod that a workload has got above its minimum."""
         if not self._grown:
-            self._before_growth = self.figures()
+            self._before_growth = self.kept_pool.figures()
         self._grown.append((placed, pod))
         for eligible in self.kept_pool.victim_indexes():
             eligible.drop(placed)
@@ -265,9 +213,9 @@ class KeptCycle(PoolCycle):
 
     @contextmanager
     def as_before_growth(self) -> Iterator[None]:
-        """Have things stand for a while as they did before anybody grew."""
-        after = self.figures()
-        self.set_figures(self._before_growth if self._grown else after)
+        """Have things stand for a while as they did before workloads scaled up."""
+        after = self.kept_pool.figures()
+        self.kept_pool.set_figures(self._before_growth if self._grown else after)
         for placed, pod in reversed(self._grown):
             placed.pods = tuple([each for each in placed.pods if each != pod])
             self.ledger.undo(self.requests.of(placed.workload), [pod])
@@ -277,7 +225,7 @@ class KeptCycle(PoolCycle):
         for placed, pod in self._grown:
             placed.pods = (*placed.pods, pod)
             self.ledger.hold(self.requests.of(placed.workload), [pod])
-        self.set_figures(after)
+        self.kept_pool.set_figures(after)
 
     def count(self, placed: PlacedWorkload, milli: int) -> None:
         """Count what a workload gets in this cycle. What was known of turns and searches is known no more."""
@@ -315,7 +263,7 @@ class KeptCycle(PoolCycle):
             claim, candidate.request, candidate.pods, closed
         ) and not self.infeasible.has_failed(candidate, closed())
 
-    def _search(self, candidate: Candidate, request: PreemptionRequest) -> Victims | None:
+    def _search(self, candidate: Candidate, request: PreemptionRequest) -> VictimSet | None:
         """Search, where it might find victims as things stand."""
         context = self.context(reserved=candidate.reserved)
         found = find_victims(context, request) if context.might_take_as_of_now(request) else None
@@ -323,14 +271,14 @@ class KeptCycle(PoolCycle):
             self.infeasible.failed_search(candidate, request.closed)
         return found
 
-    def _preempt(self, candidate: Candidate, unit: Unit, rule: Rule) -> None:
+    def _preempt(self, candidate: Candidate, victim: Victim, rule: Rule) -> None:
         """Let one victim go."""
-        placed = unit.placed
+        placed = victim.placed
         self.kept_pool.note_moved(placed.leaf)
         victim_indexes = [eligible for eligible in self.kept_pool.victim_indexes() if eligible.drop(placed)]
-        super()._preempt(candidate, unit, rule)
-        self.skipped_leaves.note(placed.leaf, -unit.milli, reserved=False)
-        for eligible in () if unit.whole else victim_indexes:
+        super()._preempt(candidate, victim, rule)
+        self.skipped_leaves.note(placed.leaf, -victim.milli, reserved=False)
+        for eligible in () if victim.whole else victim_indexes:
             eligible.add(placed)
 
     def group_might_do(self, group: VictimGroup, request: PodRequest, pods: int) -> bool:
@@ -347,33 +295,33 @@ class KeptCycle(PoolCycle):
         return context
 
     def eligible(self, *, reserved: bool) -> EligibleVictims:
-        """Whom reserved, or elastic, preemptors might take."""
+        """What reserved, or elastic, preemptors might take."""
         return self.context(reserved=reserved).eligible
 
     # --- Waiting --------------------------------------------------------------------------------------------
 
-    def estimate(self, candidate: Candidate) -> Shadow:
+    def estimate(self, candidate: Candidate) -> EarliestStart:
         """The start reservation that the candidate would get."""
         alike = (candidate.request, candidate.pods, candidate.reserved)
-        shadow = self._estimates.get(alike)
-        if shadow is None:
-            shadow = self._estimates[alike] = super().estimate(candidate)
-        return shadow
+        earliest = self._estimates.get(alike)
+        if earliest is None:
+            earliest = self._estimates[alike] = super().estimate(candidate)
+        return earliest
 
     def _held_pods(self, candidate: Candidate) -> IndexedPods | None:
         return self.context(reserved=candidate.reserved).tally(candidate.request)
 
     def _ends(self, *, reserved_only: bool) -> Iterator[End]:
-        return ends_of(self, reserved_only=reserved_only)
+        return self._kept_ends.of(reserved_only=reserved_only)
 
-    def wait(self, blocked: Blocked, shadow: Shadow | None = None) -> None:
+    def wait(self, blocked: Blocked, earliest: EarliestStart | None = None) -> None:
         """Let a candidate wait; the first one that lacks only a place gets the start reservation."""
         self._infeasible_since += 1
-        super().wait(blocked, shadow)
+        super().wait(blocked, earliest)
 
-    def _reserve(self, candidate: Candidate, shadow: Shadow) -> None:
+    def _reserve(self, candidate: Candidate, earliest: EarliestStart) -> None:
         self.infeasible.forget()
-        super()._reserve(candidate, shadow)
+        super()._reserve(candidate, earliest)
         self._estimates.clear()  # What is kept for the head changes as others pass it.
 
     def offer_again(self, elsewhere: Sequence[Candidate] = (), *, head_left: bool = False) -> list[str]:

@@ -18,10 +18,10 @@ class KeptDemand(Demand):
     """The demand D of every branch of one pool: allocated and waiting, each branch capped by its ceiling, never below
     its allocation.
 
-    Who waits counts with all the pods that could start in an empty pool, a running gang with those it has not grown.
-    ``in_line`` gives the waiting ones of a leaf, in rows by level, the first first.
+    A waiting workload counts with all the pods that could start in an empty pool, a running gang with those it has not
+    grown. ``in_line`` gives the waiting ones of a leaf, in rows by level, the first first.
 
-    It is kept up to date: :meth:`recount` tells that others wait in a leaf, :meth:`add` and :meth:`remove` who grows,
+    It is kept up to date: :meth:`recount` tells that others wait in a leaf, :meth:`add` and :meth:`remove` which grow,
     :meth:`touch` that something is allocated or charged otherwise, :meth:`work_out` sums up what that has changed.
     ``whole`` tells whether all workloads of the branch ask for whole GPUs, ``next_key`` the rank of the branch's next
     waiting one.
@@ -48,17 +48,17 @@ class KeptDemand(Demand):
         self._recount.update(leaves)
 
     def add(self, entry: Candidate) -> None:
-        """Count one who grows."""
+        """Count one that grows."""
         self._growing.setdefault(entry.leaf, {})[entry.id] = entry
         self._recount.add(entry.leaf)
 
     def remove(self, entry: Candidate) -> None:
-        """Do not count him any more; nothing, if he was not counted."""
+        """Do not count it any more; nothing, if it was not counted."""
         if self._growing.get(entry.leaf, {}).pop(entry.id, None) is not None:
             self._recount.add(entry.leaf)
 
     def _rows(self, leaf: int) -> Iterator[LeafCandidates]:
-        """Those who wait in a leaf, in rows by level, and those who grow, one by one."""
+        """Those that wait in a leaf, in rows by level, and those that grow, one by one."""
         yield from self._in_line(leaf)
         for entry in self._growing.get(leaf, {}).values():
             row = LeafCandidates(leaf, reserved=entry.reserved)
@@ -66,7 +66,7 @@ class KeptDemand(Demand):
             yield row
 
     def share(self, leaf: int, change: int) -> None:
-        """Note that so many more (or fewer) who are placed share a device."""
+        """Note that so many more (or fewer) that are placed share a device."""
         self._sharing[leaf] += change
         self._touched.add(leaf)
 
@@ -118,7 +118,7 @@ class KeptDemand(Demand):
         self._elastic[leaf] = Want(milli, whole, self._next_key(leaf) if wanted else None)
 
     def _next_key(self, leaf: int) -> OwnKey | None:
-        """The rank of the next elastic one of a leaf. Levels after the first with somebody who counts are not looked
+        """The rank of the next elastic one of a leaf. Levels after the first with one that counts are not looked
         at."""
         rows = (row for row in self._in_line(leaf) if not row.reserved)
         keys = (each.key for row in rows for each in row.candidates() if each.pool_request.counts)
@@ -137,7 +137,7 @@ class KeptDemand(Demand):
             return ReservedDemand({}, {})
         rows = [row for leaf in some for row in self._rows(leaf) if row.reserved]
         entries = [entry for row in rows for entry in row.candidates() if entry.pool_request.counts]
-        return reserved_demand(tree, left, [(entry.key, entry.leaf, entry.pool_request) for entry in entries])
+        return reserved_demand(tree, left, [entry.reserved_want() for entry in entries])
 
     def _sum_up(self, branch: int) -> None:
         """Sum up a branch whose children are done, and cap it."""

@@ -1,4 +1,5 @@
-"""What is kept of one pool from cycle to cycle: who lies where, who waits, what every branch has (sections 1 to 4).
+"""What is kept of one pool from cycle to cycle: what is placed, what waits, what every branch has
+(sections 1 to 4).
 
 A cycle decides on this kept state itself and takes back what it tried when it is over, so that it always says what the
 snapshot says.
@@ -12,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from scheduling.acceleration.cost_bounds import CostBounds
-from scheduling.acceleration.early_stop import Paths
 from scheduling.acceleration.eligible_victims import EligibleVictims
 from scheduling.acceleration.heap_queue import LevelHeaps
 from scheduling.acceleration.indexed_pods import IndexedPods
@@ -21,16 +21,20 @@ from scheduling.acceleration.kept_backfill import NEVER, Failed
 from scheduling.acceleration.kept_demand import KeptDemand, divide_again
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.search_context import SearchContext
+from scheduling.acceleration.tree_arrays import TreeArrays
 from scheduling.acceleration.waiting_index import Rows, WaitingIndex
-from scheduling.engine.decide.pool_state import PoolState, shares_a_device
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import OpenStatus, WorkloadInfo
 from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
-from scheduling.engine.preemption.victims import PlacedWorkload, protected, protects
+from scheduling.engine.pool.pool_state import PoolState, shares_a_device
+from scheduling.engine.preemption.victims import PlacedWorkload, due_at, protects
 from scheduling.engine.queue.candidate import Candidate
-from scheduling.engine.quota.charging import ReservedHolding
+from scheduling.engine.quota.charging import Charges, ReservedHolding
+from scheduling.engine.quota.tree import QuotaAccounts
 
+Figures = tuple[list[int], ...]
+"""What every branch uses and was given, and what is left of its guarantee, at some moment."""
 RUNNING, STOPPING = OpenStatus.RUNNING, OpenStatus.STOPPING
 MOST_NOTES = 2_000_000
 """Numbers of nodes or leaves in one list."""
@@ -39,10 +43,10 @@ MOST_JOINED = 100_000
 
 
 class KeptPool(PoolState):
-    """One pool: its nodes, who lies there, who waits, what every branch may have and has.
+    """One pool: its nodes, what is placed there, what waits, what every branch may have and has.
 
     ``nodes`` are the nodes that take new pods, ``pool_nodes`` also others of the pool. ``placed_workloads`` are
-    those who are placed; ``on_leaf`` the same by leaf of the tree; ``growing`` those of them that have not all their
+    those that are placed; ``on_leaf`` the same by leaf of the tree; ``growing`` those of them that have not all their
     pods. ``allocations`` says of the reserved ones whose guarantees they are charged to. ``given`` is what a cycle
     gives each branch.
     """
@@ -53,13 +57,13 @@ class KeptPool(PoolState):
     def __init__(
         self,
         pool_nodes: PoolNodes,
-        paths: Paths,
+        tree_arrays: TreeArrays,
         requests: PodRequests,
         placed: Iterable[WorkloadInfo],
     ) -> None:
-        rows, tree = list(placed), paths.tree
+        rows, tree = list(placed), tree_arrays.tree
         super().__init__(pool_nodes, tree, requests, KeptLedger(pool_nodes.in_service, rows), 0)
-        self.paths = paths
+        self.tree_arrays = tree_arrays
         figures = (self.accounts.usage.used, self.entitled, self.given)
         self.level_heaps: LevelHeaps[Candidate] = LevelHeaps(tree, self.ratio, figures)
         self.lines = WaitingIndex(self.pool.policy, self.is_limited, self.level_heaps.note)
@@ -78,10 +82,10 @@ class KeptPool(PoolState):
         """Leaves of which something has started or gone since the next cycle's entitlements were worked out."""
         self._settle_all(rows)
 
-    # --- Who is placed ---------------------------------------------------------------------------------------
+    # --- What is placed ---------------------------------------------------------------------------------------
 
     def _settle_all(self, workloads: Sequence[WorkloadInfo]) -> None:
-        """Take in those with whom the ledger was made."""
+        """Take in the workloads with which the ledger was made."""
         usage = self.accounts.usage
         ends: defaultdict[int, list[str]] = defaultdict(list)
         for workload, milli in zip(workloads, self.ledger.held, strict=True):
@@ -92,27 +96,30 @@ class KeptPool(PoolState):
             usage.used[placed.leaf] += milli
             if placed.reserved:
                 usage.reserved[placed.leaf] += milli
-            if (at := self._end_of(workload)) is not None:
+            if (at := due_at(workload, self.pool.policy)) is not None:
                 ends[at].append(workload.id)
-        usage.roll_up()
+        for branch in range(len(self.tree) - 1, 0, -1):
+            parent = self.tree.parents[branch]
+            usage.used[parent] += usage.used[branch]
+            usage.reserved[parent] += usage.reserved[branch]
         self.ends = [(at, id_) for at in sorted(ends) for id_ in sorted(ends[at])]
 
     def settle(self, workload: WorkloadInfo) -> None:
-        """Take in somebody who is placed, or stopping, by now."""
+        """Take in a workload that is placed, or stopping, by now."""
         self.ledger.add(workload)
         if workload.status is STOPPING:
             self.stopping[workload.id] = workload
             return
         placed = self._stand(workload)
-        if (at := self._end_of(workload)) is not None:
+        if (at := due_at(workload, self.pool.policy)) is not None:
             insort(self.ends, (at, workload.id))
         self.enlist(placed)
         self.accounts.usage.add(placed.leaf, placed.milli, reserved=workload.reserved)
         self.demand.touch(placed.leaf)
 
     def _stand(self, workload: WorkloadInfo, milli: int | None = None) -> PlacedWorkload:
-        """Note who is placed (and holds so much, if that is known); what its team uses is for the caller to count, and
-        that its demand is another."""
+        """Note a placed workload (it holds so much, if that is known); what its team uses is for the caller to count,
+        and that its demand is another."""
         leaf, id_ = self.tree.leaf_of[workload.team], workload.id
         placed = PlacedWorkload(workload, leaf, workload.placements, self.clock, milli=milli)
         self.placed_workloads[id_] = self.on_leaf[leaf][id_] = placed
@@ -126,14 +133,6 @@ class KeptPool(PoolState):
             self._want_more(placed)
         return placed
 
-    def _end_of(self, workload: WorkloadInfo) -> int | None:
-        """When one who runs is over at the latest, whatever the time; ``None`` for others, and without a limit."""
-        limit = workload.time_limit_ms
-        limit = self.pool.policy.default_time_limit_ms if limit is None else limit
-        if limit is None or workload.started_at is None or workload.status is not RUNNING:
-            return None
-        return workload.started_at + limit
-
     def _want_more(self, placed: PlacedWorkload) -> None:
         """Note that a workload wants the pods it has not grown."""
         entry = self.growth_of(placed)
@@ -143,14 +142,14 @@ class KeptPool(PoolState):
                 self.demand.add(entry)
 
     def clear(self, workload: WorkloadInfo) -> None:
-        """Take out somebody who is not placed, nor stopping, any more."""
+        """Take out a workload that is not placed, nor stopping, any more."""
         self.ledger.remove(workload)
         if self.stopping.pop(workload.id, None) is not None:
             return
         placed = self.placed_workloads.pop(workload.id)
         self._protected.pop(workload.id, None)
         self.idle.pop(workload.id, None)
-        if (at := self._end_of(workload)) is not None:
+        if (at := due_at(workload, self.pool.policy)) is not None:
             del self.ends[bisect_left(self.ends, (at, workload.id))]
         for eligible in self.victim_indexes():
             eligible.drop(placed)
@@ -190,16 +189,14 @@ class KeptPool(PoolState):
         """The workloads placed before this cycle, and still placed, whose pods do not run yet."""
         return (each for id_, each in self.idle.items() if id_ in self.placed_workloads)
 
-    # --- Who could be a victim -------------------------------------------------------------------------------
+    # --- What could be a victim -------------------------------------------------------------------------------
 
     def context(self, *, reserved: bool) -> SearchContext:
         """What searches for reserved, or for elastic, preemptors look at: elastic workloads, of which some are
         protected from elastic ones. Made when it is needed first."""
         context = self._contexts.get(reserved)
         if context is None:
-            elastic = {
-                id_: each for id_, each in self.placed_workloads.items() if not (each.reserved or each.fresh)
-            }
+            elastic = self.preemptible()
             eligible = EligibleVictims(
                 self.ledger, self.tree, elastic if reserved else self._unprotected(elastic)
             )
@@ -226,13 +223,10 @@ class KeptPool(PoolState):
                 self._contexts[False].eligible.add(each)
 
     def _unprotected(self, placed_workloads: dict[str, PlacedWorkload]) -> dict[str, PlacedWorkload]:
-        """Those of them whom elastic preemptors may take; the others are kept for later."""
-        policy, now = self.pool.policy, self.clock.now
-        if not protects(policy):
+        """Those of them that elastic preemptors may take; the others are kept for later."""
+        if not protects(self.pool.policy):
             return placed_workloads
-        spared = {
-            id_: placed for id_, placed in placed_workloads.items() if protected(placed.workload, policy, now)
-        }
+        spared = {id_: placed for id_, placed in placed_workloads.items() if self.is_protected(placed)}
         self._protected.update(spared)
         return {id_: placed for id_, placed in placed_workloads.items() if id_ not in spared}
 
@@ -247,7 +241,7 @@ class KeptPool(PoolState):
             for placed in self._unprotected(waiting).values():
                 self._contexts[False].eligible.add(placed)
 
-    # --- Who waits -------------------------------------------------------------------------------------------
+    # --- What waits -------------------------------------------------------------------------------------------
 
     def fill(self, rows: Rows) -> None:
         """Line up all at once."""
@@ -273,6 +267,20 @@ class KeptPool(PoolState):
         """The leaves that stand under a ceiling."""
         return frozenset(leaf for leaf in self.tree.leaf_of.values() if self.is_limited(leaf))
 
+    # --- Figures ---------------------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        """What every branch uses and was given, and what is left of its guarantee."""
+        usage = self.accounts.usage
+        return (usage.used[:], usage.reserved[:], usage.above[:], self.charges.left[:], self.given[:])
+
+    def set_figures(self, figures: Figures) -> None:
+        """Have them be those of some moment."""
+        usage = self.accounts.usage
+        kept = (usage.used, usage.reserved, usage.above, self.charges.left, self.given)
+        for mine, theirs in zip(kept, figures, strict=True):
+            mine[:] = theirs
+
     # --- What is due -----------------------------------------------------------------------------------------
 
     def work_out(self) -> None:
@@ -296,9 +304,9 @@ class KeptPool(PoolState):
         divide_again(self.accounts, self.demand, self.nodes.capacity_milli, self.next_entitled, moved)
 
     def _charge_alone(self, leaf: int) -> bool:
-        """Charge the reserved ones of a leaf to its own part, if that concerns nobody else: they hold no more than
+        """Charge the reserved ones of a leaf to its own part, if that concerns no other leaf: they hold no more than
         that, nor did before."""
-        if leaf in self._beyond or not self.charges.charge_own(leaf):
+        if leaf in self._beyond or not charge_own(self.charges, self.accounts, leaf):
             return False
         team = self.tree.team_id(leaf)
         alike: dict[int, list[Allocation]] = {}
@@ -313,10 +321,10 @@ class KeptPool(PoolState):
         return True
 
     def _charge_below(self, top: int) -> None:
-        """Charge all reserved ones below a top team anew, those together in order of admission whom it concerns."""
+        """Charge all reserved ones below a top team anew, in order of admission where several leaves are concerned."""
         rest: list[ReservedHolding] = []
         for branch in self._branches_below(top):
-            if self.charges.clear(branch):
+            if clear_charges(self.charges, self.accounts, branch):
                 self.demand.touch(branch)
         for branch in self._branches_below(top):
             self._beyond.discard(branch)
@@ -336,3 +344,24 @@ class KeptPool(PoolState):
             if branch > top and len(self.tree.paths[branch]) <= depth:
                 return
             yield branch
+
+
+def charge_own(charges: Charges, accounts: QuotaAccounts, leaf: int) -> bool:
+    """Charge all reserved workloads of a leaf to its own part; returns whether that is large enough.
+
+    Then the order of their admission makes no difference, if the team has no teams below it: only they are charged to
+    that part.
+    """
+    milli, own = accounts.usage.reserved[leaf], accounts.quotas.own[leaf]
+    if accounts.tree.own[leaf] or milli > own:
+        return False
+    charges.left[leaf] = own - milli
+    return True
+
+
+def clear_charges(charges: Charges, accounts: QuotaAccounts, branch: int) -> bool:
+    """Charge nothing to a branch any more; returns whether something was charged above it."""
+    charges.left[branch] = accounts.quotas.own[branch]
+    had = accounts.usage.above[branch] > 0
+    accounts.usage.above[branch] = 0
+    return had

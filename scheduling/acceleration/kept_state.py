@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 from weakref import ref
 
-from scheduling.acceleration.early_stop import Paths
+from scheduling.acceleration.early_stop import StoppableCycle
 from scheduling.acceleration.intake import Intake
 from scheduling.acceleration.kept_cycle import KeptCycle
 from scheduling.acceleration.kept_pool import KeptPool
+from scheduling.acceleration.tree_arrays import TreeArrays
 from scheduling.acceleration.waiting_index import Rows
-from scheduling.engine.decide.reading import PENDING, is_topological, note_lost, read, selected_by
+from scheduling.engine.decide.decide import PENDING, is_topological, note_lost, read, selected_by
 from scheduling.engine.model.snapshot import Snapshot, WorkloadInfo
 from scheduling.engine.model.state import Changes, State
 from scheduling.engine.placement.pod_request import PodRequests
@@ -32,8 +33,8 @@ class LatePlan(Protocol):
 class KeptState:
     """What is kept of a state from one decision to the next: the pools.
 
-    ``entries`` are those who wait in the queues of several pools, by id, with their candidacies; ``out`` those in no
-    queue. What nothing but a look at all rows can tell (nodes, teams, pools, who selects nodes by what) is indexed anew
+    ``entries`` are those that wait in the queues of several pools, by id, with their candidacies; ``out`` those in no
+    queue. What nothing but a look at all rows can tell (nodes, teams, pools, labels that select nodes) is indexed anew
     when it has changed.
     """
 
@@ -83,7 +84,8 @@ class KeptState:
         self._indexed = True
 
     def _changes_workloads_only(self, state: State, changes: Changes) -> bool:
-        """Whether nodes, teams and pools stay as they are, and nobody asks for nodes by other labels than before."""
+        """Whether nodes, teams and pools stay as they are, and no workload selects nodes by other labels than
+        before."""
         return (
             not changes.gone_nodes
             and all(state.nodes.get(node.id) == node for node in changes.nodes)
@@ -126,7 +128,7 @@ class KeptState:
                 self.pools[candidate.pool_request.pool].strike(candidate)
 
     def _lose(self, workload: WorkloadInfo, kept_pool: KeptPool) -> None:
-        """Note who lies on nodes that his pool has not; of a pool that has them he holds his devices there."""
+        """Note a workload with pods on nodes of another pool: it holds its devices there."""
         ledgers = {pool_id: each.ledger for pool_id, each in self.pools.items()}
         note_lost(workload, kept_pool.ledger, ledgers, self._rows.nodes, self.oddities)
 
@@ -137,7 +139,7 @@ class KeptState:
         return tuple([candidate for candidate in found if candidate is not None])
 
     def _sort(self, workloads: Iterable[WorkloadInfo]) -> dict[str, Rows]:
-        """Note those who wait in a queue, or among those who are out; returns who joins the queue of each pool."""
+        """Note those that wait in a queue, or among those that are out; returns what joins the queue of each pool."""
         for workload in workloads:
             if workload.backing_off_until is not None:
                 self._backing_off[workload.id] = workload.backing_off_until > self._now
@@ -154,14 +156,16 @@ class KeptState:
         else:
             self._move_clock(now)
         self._indexed = False
-        cycles = {pool_id: KeptCycle(kept_pool, now) for pool_id, kept_pool in self.pools.items()}
+        cycles: dict[str, KeptCycle] = {
+            pool_id: StoppableCycle(kept_pool, now) for pool_id, kept_pool in self.pools.items()
+        }
         for cycle in cycles.values():
             cycle.begin()
         self._cycles = cycles
         return cycles
 
     def _is_worn(self) -> bool:
-        """Whether what is remembered of those who are gone has become so much that it is time to forget it."""
+        """Whether what is remembered of those that are gone has become so much that it is time to forget it."""
         new = len(self.requests) - self._first_asks
         return new > MOST_NEW_ASKS or any(kept_pool.is_worn for kept_pool in self.pools.values())
 
@@ -206,9 +210,9 @@ class KeptState:
         reading = read(state, self._now)
         self.tree, self.oddities = reading.tree, reading.oddities
         self._keys, self._topological = reading.labels, reading.topological
-        self.requests, paths = PodRequests(), Paths(self.tree)
+        self.requests, tree_arrays = PodRequests(), TreeArrays(self.tree)
         self.pools: dict[str, KeptPool] = {
-            pool_id: KeptPool(nodes, paths, self.requests, reading.placed[pool_id])
+            pool_id: KeptPool(nodes, tree_arrays, self.requests, reading.placed[pool_id])
             for pool_id, nodes in reading.nodes.items()
         }
         for kept_pool in self.pools.values():

@@ -1,4 +1,4 @@
-"""Those of one leaf who wait at one level (section 4)."""
+"""The candidates of one leaf at one level (section 4)."""
 
 from __future__ import annotations
 
@@ -6,24 +6,42 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
+from typing import TypeVar
 
 from scheduling.engine.model.snapshot import WorkloadInfo
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 
+K = TypeVar("K")
 by_key = attrgetter("key")
+Kind = tuple[PodRequest, int, int | None]
+"""What candidates have in common that the same thing keeps from a place: the request, the pods, the time limit."""
 Takes = tuple[int, PoolRequest]
-"""A priority, and what those who have it take."""
+"""A priority, and what candidates that have it request."""
+
+
+def kind_of(takes: PoolRequest) -> Kind:
+    """The kind of the candidates that request this."""
+    return (takes.request, takes.pods, takes.time_limit_ms)
 
 
 class LeafCandidates:
-    """Those of one leaf and class who wait at one level; they become candidates when somebody asks for these.
+    """The workloads of one leaf and class that wait at one level; they become candidates when these are asked for.
 
     Most cycles look at candidates of the first levels only. What is asked of the others, what they take, is the same
-    for many and known before. How many take the same is counted when somebody asks first, and kept from then on: a
-    cycle after which few come and go is not to count all who wait.
+    for many and known before. How many take the same is counted at the first question, and kept from then on: a
+    cycle after which few come and go is not to count all that wait.
     """
 
-    __slots__ = ("_candidates", "_pool_requests", "_sorts", "_takes", "_workloads", "leaf", "reserved")
+    __slots__ = (
+        "_candidates",
+        "_pool_requests",
+        "_preemptor_kinds",
+        "_takes",
+        "_workloads",
+        "leaf",
+        "reserved",
+    )
 
     def __init__(self, leaf: int, *, reserved: bool) -> None:
         self.leaf = leaf
@@ -32,58 +50,42 @@ class LeafCandidates:
         self._pool_requests: list[PoolRequest] = []
         self._candidates: list[Candidate] = []
         self._takes: Counter[PoolRequest] | None = None
-        self._sorts: dict[Takes, list[Candidate]] | None = None
+        self._preemptor_kinds: Counter[Takes] | None = None
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._workloads) + len(self._candidates)
 
     def join(self, workload: WorkloadInfo, pool_request: PoolRequest) -> None:
-        """Have somebody wait who is in no other queue."""
+        """Have a workload wait that is in no other queue."""
         self._workloads.append(workload)
         self._pool_requests.append(pool_request)
-        self._takes = self._sorts = None
+        self._takes = self._preemptor_kinds = None
 
     def add(self, candidate: Candidate) -> bool:
-        """Put in a candidate; false if others have his priority and take the same, as far as anybody has asked."""
+        """Put in a candidate; false if others have its priority and take the same, as far as it was asked."""
         insort(self._candidates, candidate, key=by_key)
         return self._count(candidate, 1)
 
     def remove(self, candidate: Candidate) -> bool:
-        """Take out a candidate; false if others are left who have his priority and take the same, as far as anybody
-        has asked."""
+        """Take out a candidate; false if others are left that have its priority and take the same, as far as it was
+        asked."""
         row = self.candidates()
         del row[bisect_left(row, candidate.key, key=by_key)]
         return self._count(candidate, -1)
 
     def _count(self, candidate: Candidate, by: int) -> bool:
-        """Count one more (or, negative, less); whether he is the only one of his sort."""
-        only = self._takes is None and self._sorts is None
+        """Count one more (or, negative, less); whether it is the only one of its kind."""
+        only = self._takes is None and self._preemptor_kinds is None
         if self._takes is not None:
-            self._takes[candidate.pool_request] += by
-            count = self._takes[candidate.pool_request]
-            only = count in (0, by)
-            if not count:
-                del self._takes[candidate.pool_request]
-        if self._sorts is not None:
-            only = self._sort(self._sorts, candidate, by) or only
+            only = _count_one(self._takes, candidate.pool_request, by)
+        if self._preemptor_kinds is not None:
+            only = _count_one(self._preemptor_kinds, (candidate.priority, candidate.pool_request), by) or only
         return only
-
-    def _sort(self, sorts: dict[Takes, list[Candidate]], candidate: Candidate, by: int) -> bool:
-        """Put a candidate among those of his sort (or, negative, take him out); whether he is the only one."""
-        sort = (candidate.priority, candidate.pool_request)
-        those = sorts.setdefault(sort, [])
-        if by > 0:
-            insort(those, candidate, key=by_key)
-            return len(those) == 1
-        del those[bisect_left(those, candidate.key, key=by_key)]
-        if not those:
-            del sorts[sort]
-        return not those
 
     def merge(self, other: LeafCandidates) -> None:
         """Put in those of another row."""
-        self._takes = self._sorts = None
+        self._takes = self._preemptor_kinds = None
         self._workloads += other._workloads
         self._pool_requests += other._pool_requests
         self._candidates = sorted(self._candidates + other._candidates, key=by_key)
@@ -106,13 +108,13 @@ class LeafCandidates:
         return self._takes
 
     @property
-    def sorts(self) -> Mapping[Takes, list[Candidate]]:
-        """Those of them who have the same priority and take the same, by their own keys."""
-        if self._sorts is None:
-            self._sorts = {}
-            for each in self.candidates():
-                self._sorts.setdefault((each.priority, each.pool_request), []).append(each)
-        return self._sorts
+    def preemptor_kinds(self) -> Mapping[Takes, int]:
+        """How many of them have the same priority and take the same."""
+        if self._preemptor_kinds is None:
+            self._preemptor_kinds = Counter(
+                [(each.priority, each.pool_request) for each in self.candidates()]
+            )
+        return self._preemptor_kinds
 
     @property
     def several(self) -> int:
@@ -124,3 +126,12 @@ class LeafCandidates:
         row = self.candidates()
         at = bisect_left(row, (-workload.priority, workload.submitted_at, workload.id), key=by_key)
         return row[at] if at < len(row) and row[at].id == workload.id else None
+
+
+def _count_one(counts: Counter[K], key: K, by: int) -> bool:
+    """Count one more of these (or, negative, less); whether it is the only one, or the last."""
+    counts[key] += by
+    count = counts[key]
+    if not count:
+        del counts[key]
+    return count in (0, by)

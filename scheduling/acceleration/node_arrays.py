@@ -9,8 +9,13 @@ import numpy as np
 from scheduling.acceleration.typical_arrays import Ints, TypicalArrays
 from scheduling.engine.model.snapshot import PoolInfo
 from scheduling.engine.placement.domains import Level
+from scheduling.engine.placement.free import NodeFree, pods_in
 from scheduling.engine.placement.node_eligibility import Usable
-from scheduling.engine.placement.nodes import LEVELS_KEPT, Nodes
+from scheduling.engine.placement.nodes import Nodes, Where
+from scheduling.engine.placement.pod_request import PodRequest
+
+LEVELS_KEPT = 512
+"""For so many levels it is remembered which node is in which domain."""
 
 
 class NodeArrays:
@@ -21,6 +26,8 @@ class NodeArrays:
         self._typical: tuple[PoolInfo, TypicalArrays] | None = None
         self._ranks: dict[tuple[int, ...], Ints] = {}
         self._numbers_in: dict[int, tuple[Level, Ints]] = {}
+        self._costs: dict[PodRequest, dict[int, tuple[int, ...]]] = {}
+        self._where: dict[int, tuple[Level, Where]] = {}
 
     @property
     def typical(self) -> TypicalArrays:
@@ -38,6 +45,28 @@ class NodeArrays:
             ranks = [rank for number in numbers for rank in self._nodes.members[number]]
             found = self._ranks[numbers] = np.sort(np.array(ranks, np.int64))
         return found
+
+    def costs_on(self, request: PodRequest, rank: int) -> tuple[int, ...] | None:
+        """The cost of a pod on a node's devices; ``None`` where it may not run."""
+        costs = self._costs.get(request)
+        if costs is None:
+            costs = {each.number: each.costs for each in self._nodes.usable(request)}
+            self._costs[request] = costs
+        return costs.get(self._nodes.class_of[rank])
+
+    def holds(self, request: PodRequest, rank: int, free: NodeFree) -> bool:
+        """Whether a node with so much free could take a pod."""
+        costs = self.costs_on(request, rank)
+        return costs is not None and pods_in(free, costs, request) > 0
+
+    def where(self, level: Level) -> Where:
+        """For each node of a level the number of its domain, and the cost of a pod on its devices."""
+        known = self._where.get(id(level))
+        if known is None or known[0] is not level:
+            if len(self._where) >= LEVELS_KEPT:
+                self._where.clear()
+            known = self._where[id(level)] = (level, self._nodes.where(level))
+        return known[1]
 
     def numbers_in(self, level: Level) -> Ints:
         """For each node the number of its domain in a level; -1 for none."""

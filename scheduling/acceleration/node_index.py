@@ -12,12 +12,13 @@ import numpy as np
 from scheduling.acceleration.indexed_free import IndexedFree
 from scheduling.acceleration.node_scores import NOWHERE
 from scheduling.acceleration.typical_arrays import Floats, Ints
-from scheduling.engine.model.snapshot import GPU_MILLI, NodeOrder, Slicing
+from scheduling.engine.model.snapshot import GPU_MILLI, NodeOrder
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import pick_devices, pods_in
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.placement.node_index import Excluded, Spot
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.placement.scoring import tightness
 
 
 class IndexedNodes(IndexedFree):
@@ -103,7 +104,7 @@ def _best_spot(index: IndexedFree, domain: Domain, request: PodRequest, kept: Ex
     if keys[at] == NOWHERE:
         return None
     rank = int(ranks[at])
-    costs = index.nodes.costs_on(request, rank)
+    costs = index.arrays.costs_on(request, rank)
     picks = None if costs is None else pick_devices(index.free[rank], costs, request)
     return None if picks is None else (rank, picks)
 
@@ -137,23 +138,14 @@ def _indexed(index: IndexedFree, usable: Usable, request: PodRequest) -> Iterabl
 
 
 def _scanned(index: IndexedFree, usable: Usable, request: PodRequest) -> Iterable[tuple[int, int]]:
-    """(key, rank) of the nodes of a kind with several sorts of device, or with slices, tightest first, by looking at
-    each. Of nodes with a slice for the pod that with the fewest others comes first."""
-    found = []
-    is_slice = [device.slicing is not Slicing.WHOLE for device in index.nodes.classes[usable.number].devices]
-    for rank in index.nodes.members[usable.number]:
-        node_free = index.free[rank]
-        picks = pick_devices(node_free, usable.costs, request)
-        if picks is None:
-            continue
-        at, milli = picks[0]
-        if is_slice[at]:
-            found.append((pods_in(node_free, usable.costs, request) - 1, rank))
-            continue
-        breaks_whole = node_free.gpu[at] == GPU_MILLI
-        left = GPU_MILLI * (1 + node_free.gpu.count(GPU_MILLI) - request.whole)
-        found.append((left if breaks_whole else node_free.gpu[at] - milli, rank))
-    return sorted(found)
+    """(key, rank) of the nodes of a kind with several kinds of device, or with slices, tightest first, by a look at
+    each."""
+    node_class, costs = index.nodes.classes[usable.number], usable.costs
+    keys = [
+        (tightness(node_class, index.free[rank], costs, request, uniform=False), rank)
+        for rank in index.nodes.members[usable.number]
+    ]
+    return sorted([(key, rank) for key, rank in keys if key is not None])
 
 
 def _by_domain(numbers: Ints, amounts: Ints, domains: int) -> Floats:

@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduling.acceleration.grid import Grid
 from scheduling.acceleration.shapes import Shapes, grown
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine.model.quantities import in_arrays
 from scheduling.engine.model.snapshot import GPU_MILLI, NodeOrder
-from scheduling.engine.placement.free import NodeFree, pick_devices
-
-if TYPE_CHECKING:
-    from scheduling.acceleration.grid import Grid
-    from scheduling.acceleration.indexed_free import IndexedFree
-    from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.placement.fragmentation import Fragmentation
+from scheduling.engine.placement.free import NodeFree
+from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.placement.scoring import MANY, PART, NodeScore
 
 NOWHERE = np.iinfo(np.int64).max
 """The key of a node that holds no pod of the request."""
-PART = 1_000_000
-"""All of a device, or of all of a node's devices, in millionths."""
 FEW_NODES = 24
 """Up to so many nodes are looked at one by one."""
 FEW_NOTES = 256
 """Up to so many notes are read to find those few nodes."""
 MOST_KNOWN = 16_384
 """So many keys are remembered by what is left on a node."""
-MANY = 1 << 30
-"""Pods without GPUs that a node holds, as far as its devices are concerned."""
 UNKNOWN = -1
 HOLD, TIED, AFTER, USABLE = range(4)
 """What is remembered of a shape: how many pods the devices hold, what decides between nodes of equal score, how much
 would be left of the devices, and, from here on, how much of that typical requests of each size could use."""
+
+
+class ShapeFragmentation(Fragmentation):
+    """The measure for one node at a time, worked out once for all nodes of one shape."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.total = int(grid.typical.total)
+        self._shapes = grid.shapes
+
+    def of(self, number: int, free: NodeFree) -> int:
+        """F of a node of this class with so much free."""
+        return int(self._shapes.fragments(number, free))
 
 
 class NodeScores:
@@ -47,10 +53,9 @@ class NodeScores:
     worked out once for all nodes of one shape.
     """
 
-    def __init__(self, index: IndexedFree, grid: Grid, request: PodRequest) -> None:
-        nodes = index.nodes
+    def __init__(self, grid: Grid, request: PodRequest) -> None:
+        nodes = grid.nodes
         usable = nodes.usable(request)
-        self._index = index
         self._request = request
         self._cpu, self._memory = in_arrays(request.cpu_milli), in_arrays(request.memory_mib)
         self._whole = in_arrays(request.whole)
@@ -60,7 +65,7 @@ class NodeScores:
         self._costs: Ints = np.zeros((len(grid.shapes.gpu), len(nodes.classes)), np.int64)
         for each in usable:
             self._costs[: len(each.costs), each.number] = each.costs
-        self._ranks = index.arrays.ranks_of(usable)
+        self._ranks = grid.arrays.ranks_of(usable)
         self._shapes: Shapes | None = None
         self._by_shape: Ints = np.zeros((0, 0), np.int64)
         self._pods: Ints = np.zeros(len(nodes.rows), np.int64)
@@ -71,7 +76,7 @@ class NodeScores:
     @property
     def pods(self) -> Ints:
         """How many pods each node holds."""
-        changed = self._index.changed
+        changed = self._grid.changed
         if self._counted < len(changed):
             stale = self._stale(self._counted)
             if len(stale):
@@ -82,7 +87,7 @@ class NodeScores:
     @property
     def keys(self) -> Ints:
         """How good each node is, :data:`NOWHERE` where no pod fits."""
-        changed = self._index.changed
+        changed = self._grid.changed
         if self._rated < len(changed):
             few = self._few_stale(changed)
             if few is None:
@@ -111,9 +116,10 @@ class NodeScores:
         Devices that nothing tells apart may stand in any order, and of CPU and memory only that decides for how many
         of the typical requests they suffice, before and after.
         """
-        free, kind_of, keys, known = self._index.free, self._index.nodes.class_of, self._keys, self._known
+        free, kind_of, keys, known = self._grid.node_free, self._grid.nodes.class_of, self._keys, self._known
         cpu, memory = self._request.cpu_milli, self._request.memory_mib
         shape_of, enough = self._grid.shapes.shape, self._grid.typical.enough
+        score = NodeScore(ShapeFragmentation(self._grid), self._placement)
         for rank in ranks:
             kind, node_free = kind_of[rank], free[rank]
             if kind not in self._costs_of:
@@ -130,24 +136,9 @@ class NodeScores:
             if key is None:
                 if len(known) >= MOST_KNOWN:
                     known.clear()
-                key = known[left] = self._key(kind, node_free)
+                found = score.key(kind, node_free, self._costs_of[kind], self._request)
+                key = known[left] = NOWHERE if found is None else found
             keys[rank] = key
-
-    def _key(self, kind: int, node_free: NodeFree) -> int:
-        """The key of a node of this kind with so much left, and CPU and memory enough."""
-        picks = pick_devices(node_free, self._costs_of[kind], self._request)
-        if picks is None:
-            return NOWHERE
-        free, after = sum([left for left in node_free.gpu if left > 0]), node_free.copy()
-        if self._placement is NodeOrder.SPREAD:
-            return -free
-        after.change(picks, self._request.cpu_milli, self._request.memory_mib, -1)
-        over = sum([after.gpu[at] for at, _ in picks]) * (PART // GPU_MILLI)
-        tied = 2 * (free * (PART // GPU_MILLI) // max(len(node_free.gpu), 1)) + over
-        if not self._grid.typical:
-            return tied
-        fallen = self._grid.shapes.fragments(kind, node_free) - self._grid.shapes.fragments(kind, after)
-        return tied - self._grid.typical.score(fallen) * (3 * PART + 1)
 
     def _count(self, ranks: Ints) -> Ints:
         """How many pods these nodes hold."""

@@ -10,17 +10,16 @@ from typing import NamedTuple
 
 from scheduling.acceleration.eligible_victims import EligibleVictims, Joined
 from scheduling.acceleration.group_bounds import GroupBoundsIndex
-from scheduling.acceleration.victim_groups import EVERYBODY, VictimGroup
-from scheduling.engine.model.snapshot import ElasticPreemption
+from scheduling.acceleration.victim_groups import EVERY_WORKLOAD, VictimGroup
 from scheduling.engine.preemption.policy import BY_ENTITLEMENT, BY_GUARANTEE, PreemptionPolicy, WorkloadClaim
 from scheduling.engine.quota.tree import ROOT
 
 
 class Full(NamedTuple):
-    """A branch of a preemptor's own that is too full for him, by one of the dues: so it is while it lacks less than
+    """A branch of a preemptor's own that is too full for it, by one of the bases: so it is while it lacks less than
     ``room`` of what is due to it.
 
-    ``relieved``: with what has joined the index below it, all of which might leave for him.
+    ``relieved``: with what has joined the index below it, all of which might leave for it.
     """
 
     branch: int
@@ -30,10 +29,10 @@ class Full(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reach:
-    """Whom the preemptors of one leaf, priority and size could take, as things stood at some ``time``.
+class ReachableVictims:
+    """What the preemptors of one leaf, priority and size could take, as things stood at some ``time``.
 
-    ``at_once`` are those whom they could take first, by branch and priority; ``group`` those whom they could ever. It
+    ``at_once`` are those that they could take first, by branch and priority; ``group`` those that they could ever. It
     is so, or they could take fewer, as long as the branches in ``full`` are too full for them: so it was when it was
     ``seen`` last.
     """
@@ -45,12 +44,13 @@ class Reach:
     seen: int = -1
 
 
-class Reaches:
+class ReachableIndex:
     """The reaches of the preemptors of one class, reserved or elastic, in one pool; the bounds are told what to look at
     again.
 
-    ``gains`` counts what could give somebody more: a branch that comes to be above what is due to it, or is above it by
-    more where that matters; a branch that has more room; somebody who joins the index; something that is given back.
+    ``gains`` counts what could give a preemptor more: a branch that comes to be above what is due to it, or is above it
+    by more where that matters; a branch that has more room; a workload that joins the index; devices that are given
+    back.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class Reaches:
         self._bounds = bounds
         self._tree = preemption_policy.accounts.tree
         self._usage = preemption_policy.accounts.usage
-        self._reaches: dict[tuple[int, int, int], Reach] = {}
+        self._reachable: dict[tuple[int, int, int], ReachableVictims] = {}
         self.time = 0
         self.gains = 0
         self._changed = [0] * len(self._tree)
         self._joined = [0] * len(self._tree)
         self._entitled = list(preemption_policy.entitled)
         self._used = list(self._usage.used)
-        self._above = [self._dues_passed(branch) for branch in range(len(self._tree))]
+        self._above = [self._bases_passed(branch) for branch in range(len(self._tree))]
         self._above_in: dict[tuple[int, int], list[int]] = {}
-        self._dues = {
+        self._due_by = {
             BY_ENTITLEMENT: preemption_policy.entitled,
             BY_GUARANTEE: preemption_policy.accounts.quotas.guarantee,
         }
@@ -84,7 +84,7 @@ class Reaches:
             rows = enumerate(zip(self._entitled, entitled, self._used, used, strict=True))
             self._note([at for at, (due, now_due, had, has) in rows if due != now_due or had != has])
 
-    def _dues_passed(self, branch: int) -> int:
+    def _bases_passed(self, branch: int) -> int:
         """Which of entitlement and guarantee a branch is above."""
         used, guarantee = self._usage.used[branch], self._preemption_policy.accounts.quotas.guarantee[branch]
         return (BY_ENTITLEMENT if used > self._entitled[branch] else 0) | (
@@ -94,7 +94,7 @@ class Reaches:
     # --- What could give more than before -------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """Note where a branch came to be above what is due to it, or somebody joined, since the last look."""
+        """Note where a branch came to be above what is due to it, or a workload joined, since the last look."""
         changed, joined = self._usage.changed, self._eligible.joined
         if self._seen != (len(changed), len(joined)):
             self.time += 1
@@ -106,8 +106,8 @@ class Reaches:
             self.gains += 1
 
     def _welcome(self, joined: Iterable[Joined]) -> None:
-        """Note who has joined the index: he may leave for a preemptor; who takes from his own team only, or where
-        nobody had such a priority, has somebody more to take."""
+        """Note what has joined the index: it may leave for a preemptor; a preemptor that takes from its own team
+        only, or where no workload had such a priority, has more to take."""
         fresh: Counter[int] = Counter()
         for each in joined:
             fresh[each.priority] += each.milli
@@ -118,14 +118,14 @@ class Reaches:
             self._changed[ROOT] = self.time
 
     def _note(self, branches: Iterable[int]) -> None:
-        """Note which of the branches came to be above what is due to them, and whether that gives somebody more. Who
-        finds that a branch of his own has less room takes no more than before."""
+        """Note which of the branches came to be above what is due to them, and whether that gives a preemptor more. One
+        with less room in a branch of its own takes no more than before."""
         entitled = self._preemption_policy.entitled
         for branch in branches:
             used, due = self._usage.used[branch], entitled[branch]
             gains = used < self._used[branch] or due != self._entitled[branch]
             self._used[branch], self._entitled[branch] = used, due
-            above = self._dues_passed(branch)
+            above = self._bases_passed(branch)
             if branch and above != self._above[branch]:
                 parent = self._tree.parents[branch]
                 if above & ~self._above[branch]:
@@ -133,7 +133,7 @@ class Reaches:
                     self._changed[parent] = self.time
                     gains = True
                 self._above[branch] = above
-                for by in self._dues:
+                for by in self._due_by:
                     self._above_in.pop((parent, by), None)
             if self._bounds.note_excess(branch) or gains:
                 self.gains += 1
@@ -143,46 +143,48 @@ class Reaches:
         changed = self._changed
         return max(changed[ROOT], *[changed[branch] for branch in self._tree.paths[leaf]])
 
-    def of(self, claim: WorkloadClaim) -> Reach:
+    def of(self, claim: WorkloadClaim) -> ReachableVictims:
         """That of a preemptor."""
         self.catch_up()
         key = (claim.leaf, claim.priority, claim.milli)
-        found = self._reaches.get(key)
+        found = self._reachable.get(key)
         if found is not None and found.seen == self.time:
             return found
         if found is None or self.last_change(claim.leaf) > found.time or not self.are_full(found.full):
-            found = self._reaches[key] = self._look(claim)
+            found = self._reachable[key] = self._look(claim)
         found.seen = self.time
         return found
 
     def look_anew(self, claim: WorkloadClaim) -> None:
-        """Have it worked out anew whom a preemptor could take: what is kept may be more than it is by now."""
-        self._reaches.pop((claim.leaf, claim.priority, claim.milli), None)
+        """Have it worked out anew what a preemptor could take: what is kept may be more than it is by now."""
+        self._reachable.pop((claim.leaf, claim.priority, claim.milli), None)
 
     def are_full(self, full: Iterable[Full]) -> bool:
         """Whether branches are still too full for a preemptor."""
-        used, joined, dues = self._usage.used, self._joined, self._dues
+        used, joined, bases = self._usage.used, self._joined, self._due_by
         for branch, by, relieved, slack in full:
-            if dues[by][branch] - used[branch] + (joined[branch] if relieved else 0) >= slack:
+            if bases[by][branch] - used[branch] + (joined[branch] if relieved else 0) >= slack:
                 return False
         return True
 
-    # --- Whom he could take ---------------------------------------------------------------------------------
+    # --- What it could take ---------------------------------------------------------------------------------
 
-    def _look(self, claim: WorkloadClaim) -> Reach:
-        """Work out whom a preemptor could take: those of lower priority, those whom the fair-share rule gives him, and
-        those of whom it could as soon as others have left who are nearer to him in the tree."""
+    def _look(self, claim: WorkloadClaim) -> ReachableVictims:
+        """Work out what a preemptor could take: those of lower priority, those that the fair-share rule gives it, and
+        those of which it could as soon as others have left that are nearer to it in the tree."""
         if claim.reserved:
-            return Reach(self.time, [(ROOT, None)], EVERYBODY)
-        ordered = self._preemption_policy.policy.elastic_preemption is ElasticPreemption.PRIORITY
-        own, equal = (None, claim.priority) if ordered else (claim.leaf, None)
-        top = ROOT if own is None else own
+            return ReachableVictims(self.time, [(ROOT, None)], EVERY_WORKLOAD)
+        top, equal = (
+            self._preemption_policy.lower_in(claim),
+            self._preemption_policy.highest_victim(claim.priority),
+        )
+        own = None if top == ROOT else top
         fair = self._fair(claim, [0] * len(self._tree.paths[claim.leaf]))
         at_once = [(branch, equal) for branch in fair]
         at_once.extend((top, priority) for priority in self._eligible.lower(top, claim.priority))
         full = self._full(claim, None)
         if not at_once:
-            return Reach(self.time, at_once, VictimGroup(claim.priority, own), full)
+            return ReachableVictims(self.time, at_once, VictimGroup(claim.priority, own), full)
         lower = self._lower(claim, own)
         relief = lower
         if any(lower):
@@ -196,14 +198,14 @@ class Reaches:
         group = VictimGroup(
             claim.priority, own, tuple(sorted((each, by) for each, (_, by) in more.items())), equal
         )
-        return Reach(self.time, at_once, group, (*full, *self._full(claim, relief)))
+        return ReachableVictims(self.time, at_once, group, (*full, *self._full(claim, relief)))
 
     def _full(self, claim: WorkloadClaim, relief: Sequence[int] | None) -> tuple[Full, ...]:
-        """The lowest of a preemptor's own branches, by each due, that is too full for him even when so much has left of
-        those on his way down."""
+        """The lowest of a preemptor's own branches, by each due, that is too full for it even when so much has left of
+        those on its way down."""
         used, path = self._usage.used, self._tree.paths[claim.leaf]
         found = []
-        for by, due in self._dues.items():
+        for by, due in self._due_by.items():
             for depth in range(len(path) - 1, -1, -1):
                 mine = path[depth]
                 slack = claim.milli if relief is None else claim.milli - relief[depth]
@@ -214,14 +216,14 @@ class Reaches:
         return tuple(found)
 
     def _fair(self, claim: WorkloadClaim, relief: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """The branches that the fair-share rule gives him when so much has left of those on his way down: where each
-        parts from his, and by which dues."""
+        """The branches that the fair-share rule gives it when so much has left of those on its way down: where each
+        parts from its own, and by which bases."""
         path = self._tree.paths[claim.leaf]
         leaving = dict(zip(path, relief, strict=True))
         found: dict[int, tuple[int, int]] = {}
-        for depth, dues in self._preemption_policy.dues_by_depth(claim, leaving):
+        for depth, bases in self._preemption_policy.bases_by_depth(claim, leaving):
             for by in (BY_ENTITLEMENT, BY_GUARANTEE):
-                for branch in self._children_above(self._tree.parents[path[depth]], by) if by & dues else ():
+                for branch in self._children_above(self._tree.parents[path[depth]], by) if by & bases else ():
                     if branch != path[depth]:
                         found[branch] = (depth, by | found[branch][1] if branch in found else by)
         return found
@@ -235,7 +237,7 @@ class Reaches:
         return found
 
     def _lower(self, me: WorkloadClaim, own: int | None) -> list[int]:
-        """What those of lower priority hold whom a preemptor may take, of each branch on his way down."""
+        """What those of lower priority hold that a preemptor may take, of each branch on its way down."""
         eligible = self._eligible
         below = self._tree.paths[me.leaf] if own is None else [own] * len(self._tree.paths[me.leaf])
         return [sum([eligible.milli(at, each) for each in eligible.lower(at, me.priority)]) for at in below]

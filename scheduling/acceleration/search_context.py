@@ -1,4 +1,4 @@
-"""What a search for victims looks at, and for whom it is made (section 7)."""
+"""What a search for victims looks at, and the preemptor for which it is made (section 7)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from scheduling.acceleration.eligible_victims import EligibleVictims
 from scheduling.acceleration.indexed_pods import IndexedPods
 from scheduling.acceleration.infeasible_searches import InfeasibleSearches
 from scheduling.acceleration.kept_ledger import KeptLedger
+from scheduling.acceleration.kept_search import KeptSearch
 from scheduling.acceleration.victim_groups import NOWHERE, VictimGroup
-from scheduling.acceleration.waiting_index import Sort
+from scheduling.acceleration.waiting_index import PreemptorKind
+from scheduling.engine.placement.ledger import HeldPods
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import WorkloadClaim
-from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
+from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest
+from scheduling.engine.preemption.victim_index import VictimIndex
 
 
 def nowhere() -> frozenset[int]:
@@ -33,6 +36,10 @@ class SearchContext(PreemptionContext):
     bounds: CostBounds
     searches: InfeasibleSearches
 
+    def search(self, request: PreemptionRequest, held: HeldPods, index: VictimIndex) -> KeptSearch:
+        """A search among these workloads, in the domains of which ``held`` counts the pods."""
+        return KeptSearch(self, request, held, index)
+
     def tally(self, request: PodRequest) -> IndexedPods | None:
         """How many pods of the request the domains of its widest level hold; ``None`` if it has no domain."""
         found = self.tallies.get(request)
@@ -40,7 +47,7 @@ class SearchContext(PreemptionContext):
             levels = self.ledger.nodes.domains(request)
             if not levels:
                 return None
-            found = self.tallies[request] = IndexedPods.of_level(self.ledger, request, levels[-1])
+            found = self.tallies[request] = IndexedPods(self.ledger, request, levels[-1])
         return found.refresh()
 
     def might_take(
@@ -50,8 +57,8 @@ class SearchContext(PreemptionContext):
         pods: int,
         closed: Callable[[], frozenset[int]] = nowhere,
     ) -> bool:
-        """Whether a preemptor who may take somebody might find victims enough, on nodes that are not ``closed``, as
-        things stand; false only if he certainly finds none."""
+        """Whether a preemptor that may take some workload might find victims enough, on nodes that are not ``closed``,
+        as things stand; false only if it certainly finds none."""
         passed = self.charges.ceiling_passed(claim.leaf, claim.milli, reserved=claim.reserved)
         if passed is not None:
             return self.searches.most_below(claim, passed.branch) >= passed.excess
@@ -61,7 +68,7 @@ class SearchContext(PreemptionContext):
         return not nodes or self.searches.might_take(claim, request, pods, self.tally, nodes)
 
     def might_take_as_of_now(self, preemptor: PreemptionRequest) -> bool:
-        """The same, whom he may take looked at anew: what is kept of that may be more than it is by now."""
+        """The same, what it may take looked at anew: what is kept of that may be more than it is by now."""
         self.searches.look_anew(preemptor.claim)
         return self.searches.any_at_once(preemptor.claim) and self.might_take(
             preemptor.claim, preemptor.request, preemptor.pods, lambda: preemptor.closed
@@ -71,7 +78,7 @@ class SearchContext(PreemptionContext):
         """Whether a group might make room, if all of it went; false only if it certainly does not."""
         return self.searches.group_might_do(group, request, pods, self.tally)
 
-    def are_infeasible(self, leaf: int, sorts: Sequence[Sort]) -> bool:
-        """Whether certainly none of the elastic preemptors of a leaf, of these sorts, would find victims, ceilings
+    def are_infeasible(self, leaf: int, kinds: Sequence[PreemptorKind]) -> bool:
+        """Whether certainly none of the elastic preemptors of a leaf, of these kinds, would find victims, ceilings
         aside."""
-        return self.searches.are_infeasible(leaf, sorts, self.tally)
+        return self.searches.are_infeasible(leaf, kinds, self.tally)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduling.acceleration.typical_arrays import Ints, TypicalArrays
 from scheduling.engine.model.quantities import in_arrays
 from scheduling.engine.placement.free import NodeFree
-
-if TYPE_CHECKING:
-    from scheduling.engine.placement.nodes import Nodes
+from scheduling.engine.placement.nodes import Nodes
 
 MOST_MEASURED = 16_384
 """So many fragments are remembered."""

@@ -1,34 +1,31 @@
-"""Reserved ones whose guarantees are in use: they are passed over, and told in their places when somebody asks
+"""Reserved ones whose guarantees are in use: they are passed over, and told in their places when the plan is read
 (sections 3, 4 and 9).
 
-What guarantees have left only falls while a cycle lasts, as nobody reserved is ever a victim. So where a leaf has less
+What guarantees have left only falls while a cycle lasts, as nothing reserved is ever a victim. So where a leaf has less
 left than any of its candidates needs, their turns change nothing, whenever they come. Without them the others of their
-level come in the same order, as long as nobody is left out of a branch that is compared with one beside it.
+level come in the same order, as long as no leaf is left out of a branch that is compared with one beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from scheduling.acceleration.branch_heaps import BranchHeaps
+from scheduling.acceleration.heap_queue import HeapQueue
+from scheduling.acceleration.kept_blocked_queue import KeptBlockedQueue
+from scheduling.acceleration.kept_pool import Figures, KeptPool
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.queue.order import Level, level_of
 from scheduling.engine.quota.tree import ROOT
 
-if TYPE_CHECKING:
-    from scheduling.acceleration.kept_cycle import KeptCycle
-
-Figures = tuple[list[int], ...]
-"""What every branch uses and was given, and what is left of its guarantee, at some moment."""
 Leaves = dict[int, list[Candidate]]
 Change = tuple[int, int, bool]
 """A leaf, what it came to use more (or, negative, less), and whether that is reserved."""
 
 
 @dataclass(slots=True)
-class _Passed:
+class _SkippedLevel:
     """A level of which only some leaves have their turns: how things stood when it began, and by whose turn what has
     changed since."""
 
@@ -48,23 +45,25 @@ class _Offer:
 
 
 class SkippedLeaves:
-    """Who is passed over in one pool's cycle."""
+    """The leaves that are passed over in one pool's cycle."""
 
-    def __init__(self, cycle: KeptCycle) -> None:
-        self._cycle = cycle
-        self._levels: dict[Level, _Passed] = {}
+    queue: HeapQueue[Candidate]
+
+    def __init__(self, kept_pool: KeptPool) -> None:
+        self._kept_pool = kept_pool
+        self._levels: dict[Level, _SkippedLevel] = {}
         self._offer: _Offer | None = None
-        self._alone = not any(line.several for line in cycle.kept_pool.lines.levels.values())
-        """Whether nobody here stands in another pool's queue: then turns come here as if there were no other."""
+        self._alone = not any(line.several for line in kept_pool.lines.levels.values())
+        """Whether no candidate here stands in another pool's queue: then turns come here as if there were no other."""
 
     # --- While the cycle decides -----------------------------------------------------------------------------
 
     def with_turns(self, level: Level) -> Leaves | None:
         """The leaves of a level that have their turns, if it is not all of them. Its order is that of now."""
-        line = self._cycle.kept_pool.lines.levels[level]
+        line = self._kept_pool.lines.levels[level]
         if level[0] or line.several:
             return None
-        available = self._cycle.charges.available
+        available = self._kept_pool.charges.available
         hopeful = [leaf for leaf, least in line.least().items() if least <= available(leaf)]
         if hopeful and not self._alone:
             return None
@@ -72,49 +71,49 @@ class SkippedLeaves:
         if 2 * len(needed) > len(line.rows):
             return None
         leaves = {leaf: line.candidates(leaf) for leaf in needed}
-        self._levels[level] = _Passed(leaves, self._cycle.figures())
+        self._levels[level] = _SkippedLevel(leaves, self._kept_pool.figures())
         return leaves
 
     def _needed_to_order(self, leaves: Collection[int], hopeful: list[int]) -> list[int]:
-        """Of some leaves those without which nobody knows in which order the hopeful ones among them come: all below
+        """Of some leaves those without which the order of the hopeful ones among them is not known: all below
         the branches by which these part."""
         if not hopeful:
             return []
-        tree, first = self._cycle.tree, hopeful[0]
+        tree, first = self._kept_pool.tree, hopeful[0]
         parting = (tree.parting(first, other) for other in hopeful[1:])
         depth = min(parting, default=len(tree.paths[first]) - 1)
         ways = {tree.paths[leaf][depth] for leaf in hopeful}
         return [leaf for leaf in leaves if not ways.isdisjoint(tree.paths[leaf])]
 
     def note_start(self, candidate: Candidate, milli: int) -> None:
-        """Take note that somebody starts, in his turn or because something is offered again."""
+        """Take note that a candidate starts, in its turn or because something is offered again."""
         if not self._levels:
             return
         self.note(candidate.leaf, milli, reserved=candidate.reserved)
         offer = self._offer
-        if offer is not None and offer.turn is self._cycle.queue.last and candidate.reserved:
+        if offer is not None and offer.turn is self.queue.last and candidate.reserved:
             offer.started.append((candidate, milli))
 
     def note(self, leaf: int, milli: int, *, reserved: bool) -> None:
         """Take note that a leaf comes to use more, or less."""
-        level, turn = self._cycle.queue.level, self._cycle.queue.last
+        level, turn = self.queue.level, self.queue.last
         if level in self._levels and turn is not None:
             self._levels[level].changes.setdefault(turn.id, []).append((leaf, milli, reserved))
 
     def note_offer(self) -> None:
         """Take note that something is offered to all whose turns changed nothing."""
-        turn = self._cycle.queue.last
+        turn = self.queue.last
         if self._levels and self._alone and turn is not None:
-            self._offer = _Offer(self._cycle.charges.left[:], turn)
+            self._offer = _Offer(self._kept_pool.charges.left[:], turn)
 
-    # --- When somebody asks ----------------------------------------------------------------------------------
+    # --- When the plan is read ----------------------------------------------------------------------------------
 
-    def line_up(self) -> None:
-        """Put those who were passed over among those who wait, in the order of the queue."""
+    def line_up(self, waiting: KeptBlockedQueue) -> None:
+        """Put those that were passed over among those that wait, in the order of the queue."""
         if not self._levels:
             return
-        cycle, policy = self._cycle, self._cycle.pool.policy
-        now = cycle.figures()
+        kept_pool, policy = self._kept_pool, self._kept_pool.pool.policy
+        now = kept_pool.figures()
         places: dict[str, int] = {}
         late = [blocked for level in self._levels for blocked in self._turns(level, places)]
 
@@ -123,41 +122,41 @@ class SkippedLeaves:
 
         if self._offer is not None:
             self._offer_to(late, self._offer, place)
-        cycle.set_figures(now)
-        cycle.waiting.line_up(late, place)
+        kept_pool.set_figures(now)
+        waiting.line_up(late, place)
 
     def _turns(self, level: Level, places: dict[str, int]) -> Iterator[Blocked]:
-        """Have all of a level have their turns, again or late; those who were passed over, with what was available to
-        them. Everybody's number is noted in ``places``."""
-        cycle, passed = self._cycle, self._levels[level]
-        cycle.set_figures(passed.figures)
-        heaps = BranchHeaps(cycle.tree, cycle.ratio, cycle.kept_pool.lines.levels[level].leaves, set())
+        """Have all of a level have their turns, again or late; those that were passed over, with what was available to
+        them. The number of each is noted in ``places``."""
+        kept_pool, passed = self._kept_pool, self._levels[level]
+        kept_pool.set_figures(passed.figures)
+        heaps = BranchHeaps(kept_pool.tree, kept_pool.ratio, kept_pool.lines.levels[level].leaves, set())
         while (head := heaps.head()) is not None:
             heaps.remove(head)
             places[head.id] = len(places)
             if head.leaf not in passed.leaves:
-                yield Blocked(head, Cause.GUARANTEE, cycle.charges.available(head.leaf))
+                yield Blocked(head, Cause.GUARANTEE, kept_pool.charges.available(head.leaf))
             for leaf, milli, reserved in passed.changes.get(head.id, ()):
                 self._count(leaf, milli, reserved=reserved)
                 heaps.renew(leaf)
 
     def _count(self, leaf: int, milli: int, *, reserved: bool) -> None:
         """Count once more what a leaf came to use."""
-        cycle = self._cycle
-        cycle.accounts.usage.add(leaf, milli, reserved=reserved)
+        kept_pool = self._kept_pool
+        kept_pool.accounts.usage.add(leaf, milli, reserved=reserved)
         if milli > 0:
-            for branch in (ROOT, *cycle.tree.paths[leaf]):
-                cycle.given[branch] += milli
+            for branch in (ROOT, *kept_pool.tree.paths[leaf]):
+                kept_pool.given[branch] += milli
         if reserved:
-            cycle.charges.charge(leaf, milli)
+            kept_pool.charges.charge(leaf, milli)
 
     def _offer_to(
         self, late: Iterable[Blocked], offer: _Offer, place: Callable[[Candidate], tuple[Level, int]]
     ) -> None:
         """Have those whose turns had come by then told what was available to them in the last offer to all; each comes
-        after those before him who started. Where a whole level was passed over, they are told what was when it
+        after those that started before it. Where a whole level was passed over, they are told what was when it
         began."""
-        charges = self._cycle.charges
+        charges = self._kept_pool.charges
         charges.left[:] = offer.left
         started = sorted(offer.started, key=lambda row: place(row[0]), reverse=True)
         until = place(offer.turn)

@@ -1,4 +1,4 @@
-"""Whom a reserved preemptor could take in each of several places, as arrays (section 7)."""
+"""What a reserved preemptor could take in each of several places, as arrays (section 7)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATUSES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class PlaceNodes:
     """The nodes of the places, row by row: their rank, the place each is in (by number), and what is free; ``uniform``
     says which of the places have nodes only whose devices all cost the same."""
 
@@ -34,7 +34,7 @@ class Ground:
     uniform: NDArray[np.bool_]
 
 
-class Locals:
+class PlaceVictims:
     """What can be taken at once in one of the places: a pod above its workload's minimum, or the workload, less those.
 
     Of each: ``owner``, the number of the workload, ``place``, the ``pod`` that it is, by index (or :data:`WHOLE`),
@@ -45,8 +45,8 @@ class Locals:
 
     WHOLE = -1
 
-    def __init__(self, holdings: Holdings, ground: Ground) -> None:
-        self.ground = ground
+    def __init__(self, holdings: Holdings, ground: PlaceNodes) -> None:
+        self.place_nodes = ground
         self._width = ground.free.gpu.shape[1]
         pods, owners, places = holdings.pods, holdings.owners, len(ground.uniform)
         kept, node = _in_place(holdings, ground)
@@ -95,17 +95,17 @@ class Locals:
 
     def free(self, going: NDArray[np.bool_]) -> FreeArrays:
         """What is left on the nodes when these go."""
-        rows, nodes = going[self.row_of], len(self.ground.ranks)
+        rows, nodes = going[self.row_of], len(self.place_nodes.ranks)
         shares = np.flatnonzero(rows[self._row])
         gpu = np.zeros(nodes * self._width, np.int64)
         np.add.at(gpu, self._device[shares], self._share[shares])
         cpu, memory = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
         np.add.at(cpu, self.node[rows], self._cpu[rows])
         np.add.at(memory, self.node[rows], self._memory[rows])
-        return self.ground.free.with_more(gpu.reshape(nodes, self._width), cpu, memory)
+        return self.place_nodes.free.with_more(gpu.reshape(nodes, self._width), cpu, memory)
 
     def missed(self, going: NDArray[np.bool_], free: FreeArrays) -> Ints:
-        """For each pod of those who go, how many pods its node would hold less if it stayed: as many at least."""
+        """For each pod of those that go, how many pods its node would hold less if it stayed: as many at least."""
         rows = np.flatnonzero(going[self.row_of])
         number = np.full(len(self.row_of), -1)
         number[rows] = np.arange(len(rows))
@@ -119,8 +119,8 @@ class Locals:
 
     def first_with_room(self, gone: NDArray[np.bool_], turn: Ints, pods: int) -> Ints:
         """By place, the turn after which it holds so many pods, when these are gone before and the others go turn by
-        turn (below 0: never); :data:`NEVER` where it never does. One place at a time would find the same: whoever goes
-        changes what his own nodes hold, and never to less."""
+        turn (below 0: never); :data:`NEVER` where it never does. One place at a time would find the same: a
+        workload that goes changes what its own nodes hold, and never to less."""
         rows = np.flatnonzero(turn[self.row_of] >= 0)
         rows = rows[np.lexsort((turn[self.row_of[rows]], self.node[rows]))]
         node, turns = self.node[rows], turn[self.row_of[rows]]
@@ -134,11 +134,15 @@ class Locals:
         so_far = [_summed(each, first) for each in (gpu, self._cpu[rows], self._memory[rows])]
         held = before.on(node).with_more(*so_far).pods()
         on_node = np.concatenate((before.pods(), held))
-        last = np.where(first < np.arange(len(rows)), len(self.ground.ranks) + np.arange(len(rows)) - 1, node)
-        more, place = held - on_node[last], self.ground.place[node]
+        last = np.where(
+            first < np.arange(len(rows)), len(self.place_nodes.ranks) + np.arange(len(rows)) - 1, node
+        )
+        more, place = held - on_node[last], self.place_nodes.place[node]
         order = np.lexsort((turns, place))
         place, turns = place[order], turns[order]
-        totals = np.bincount(self.ground.place, before.pods(), len(self.ground.uniform)).astype(np.int64)
+        totals = np.bincount(self.place_nodes.place, before.pods(), len(self.place_nodes.uniform)).astype(
+            np.int64
+        )
         there = totals[place] + _summed(more[order], np.searchsorted(place, place)) >= pods
         found = np.full(len(totals), NEVER)
         np.minimum.at(found, place[there], turns[there])
@@ -164,7 +168,7 @@ def _summed(amounts: Ints, first: Ints) -> Ints:
     return summed - (summed - amounts)[first]
 
 
-def _in_place(holdings: Holdings, ground: Ground) -> tuple[Ints, Ints]:
+def _in_place(holdings: Holdings, ground: PlaceNodes) -> tuple[Ints, Ints]:
     """The pods that are of use in the places, and the rows of their nodes: those that hold a device which the preemptor
     could use; where any will do, also those of workloads with one pod that hold none."""
     pods, shares = holdings.pods, holdings.shares

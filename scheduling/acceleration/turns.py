@@ -1,4 +1,4 @@
-"""Whose turn it is among the victims of one tier: always somebody of the team most above its entitlement (section 7).
+"""Whose turn it is among the victims of one tier: always one of the team most above its entitlement (section 7).
 
 As workloads leave, what their branches are above their entitlements only falls. So the turns below a branch are those
 of its children, merged: sorted by how far each child is above its entitlement as one of it leaves. That is done level
@@ -20,7 +20,7 @@ NO_BRANCH = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Leavers:
+class LeavingRows:
     """Those of one tier, row by row: in which place (by number) they are looked at, their leaf, what leaves with them
     (milli-GPUs), and how many come before them in the order inside a team."""
 
@@ -43,29 +43,29 @@ def paths_of(tree: Tree, leaf: Ints) -> Ints:
 
 
 def in_turn(
-    preemption_policy: PreemptionPolicy, preemptor: WorkloadClaim, leavers: Leavers, gone: Ints
+    preemption_policy: PreemptionPolicy, preemptor: WorkloadClaim, leaving_rows: LeavingRows, gone: Ints
 ) -> Ints:
     """The rows in the order in which they leave, place after place. ``gone`` is what has left before, by place and
     branch."""
     tree = preemption_policy.accounts.tree
-    size, paths = len(tree), paths_of(tree, leavers.leaf)
+    size, paths = len(tree), paths_of(tree, leaving_rows.leaf)
     entitled = np.array(preemption_policy.entitled, np.int64)
     used = np.array(preemption_policy.accounts.usage.used, np.int64)
     used[list(tree.paths[preemptor.leaf])] += preemptor.milli
     left = used - gone
-    order = np.lexsort((leavers.key, leavers.leaf, leavers.place))
+    order = np.lexsort((leaving_rows.key, leaving_rows.leaf, leaving_rows.place))
     for depth in reversed(range(paths.shape[1])):
-        place, branch = leavers.place[order], paths[order, depth]
+        place, branch = leaving_rows.place[order], paths[order, depth]
         inside = branch != NO_BRANCH
-        branch = np.where(inside, branch, leavers.leaf[order])
+        branch = np.where(inside, branch, leaving_rows.leaf[order])
         group = place * size + branch
         starts = np.diff(group, prepend=-1) != 0
         number = np.cumsum(starts) - 1
-        before = np.cumsum(leavers.milli[order]) - leavers.milli[order]
+        before = np.cumsum(leaving_rows.milli[order]) - leaving_rows.milli[order]
         before -= before[starts][number]
         above = _minus_above(left[place, branch] - before, entitled[branch])
         parent = np.where(inside, paths[order, depth - 1] if depth else ROOT, branch)
-        order = order[np.lexsort((_lowest(leavers.key[order], number), above, place * size + parent))]
+        order = order[np.lexsort((_lowest(leaving_rows.key[order], number), above, place * size + parent))]
     return order
 
 

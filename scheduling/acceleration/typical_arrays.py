@@ -77,10 +77,6 @@ class TypicalArrays:
         scores: Ints = np.floor_divide(fallen, self.total * STEP_MILLI).astype(np.int64)
         return scores
 
-    def score(self, fallen: float) -> int:
-        """The score of one placement, as :meth:`scores`."""
-        return int(fallen // (self.total * STEP_MILLI))
-
 
 def _needs(sizes: Sequence[RequestSize], kinds: Sequence[NodeClass]) -> Ints:
     """By size, device and kind, the milli-GPUs that such a request needs of it; :data:`NEVER` if it may not use it."""

@@ -1,4 +1,4 @@
-"""What nodes would have left if some went of those who lie there (section 7)."""
+"""What nodes would have left if some of their workloads went (section 7)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.quota.tree import ROOT, Tree
 
 Fair = tuple[int, int]
-"""A branch that the fair-share rule takes from, and by which dues (bits of the preemption policy)."""
+"""A branch that the fair-share rule takes from, and by which bases (bits of the preemption policy)."""
 
 
 @dataclass(frozen=True, slots=True)
 class VictimGroup:
-    """Whom some preemptors may take: of all teams, or the ``own`` one, those of priority ``below`` some; and of the
+    """What some preemptors may take: of all teams, or the ``own`` one, those of priority ``below`` some; and of the
     ``fair`` branches those of priority ``equal``. No priority: whatever it is."""
 
     below: int | None
@@ -68,7 +68,7 @@ class VictimGroup:
 
     def ranks(self, eligible: EligibleVictims) -> Collection[int]:
         """The nodes where those of the fair branches lie; where there are none, the others."""
-        if self == EVERYBODY:
+        if self == EVERY_WORKLOAD:
             return eligible.all_ranks()
         return {
             rank
@@ -78,7 +78,7 @@ class VictimGroup:
         }
 
 
-EVERYBODY = VictimGroup(None, None)
+EVERY_WORKLOAD = VictimGroup(None, None)
 NOWHERE: frozenset[int] = frozenset()
 
 
@@ -118,7 +118,7 @@ class Need:
 
 
 class Heir(Protocol):
-    """Who wants to know when there is more."""
+    """Is told when there is more."""
 
     is_stale: bool
     """Set where there may be more, at the next :meth:`Yields.refresh`."""
@@ -132,7 +132,7 @@ class FreeableDevices:
     less.
 
     A fair branch gives no more than brings it down to what is due to it: all of its victims but the last workload, or
-    pod, together are less than its excess. Where there may be more, it is marked, and looked at when somebody asks:
+    pod, together are less than its excess. Where there may be more, it is marked, and looked at when it is asked for:
     :meth:`refresh` tells the ``heirs`` where there is.
 
     ``parts`` are what those of lower priority, and those of each fair branch, leave on their own, as far as that is
@@ -165,7 +165,7 @@ class FreeableDevices:
         self.given: dict[int, list[int]] = {}
         """By node what of it the group would give."""
         lower = parts[0].ranks if parts else NOWHERE
-        if group == EVERYBODY:
+        if group == EVERY_WORKLOAD:
             self.most = self._most_of_all()
         elif self._among is None:
             self.most = self._most_of_cells(lower)
@@ -234,12 +234,12 @@ class FreeableDevices:
         return [left + more for left, more in zip(node_free, given, strict=True)]
 
     def _most_of_parts(self, rank: int, parts: Iterable[FreeableDevices]) -> list[int]:
-        """What a node would have on each device where several fair branches lie, and nobody else of the group."""
+        """What a node would have on each device where several fair branches lie, and nothing else of the group."""
         given = [each.given[rank] for each in parts if rank in each.given]
         return [sum(column) for column in zip(self._ledger.later.free[rank].gpu, *given, strict=True)]
 
     def _most_of_all(self) -> dict[int, list[int]]:
-        """What all nodes would have where anybody lies."""
+        """What all nodes with pods would have."""
         left, free = self._ledger.later.grid.refresh().gpu, self._ledger.later.free
         lain_on, held = self._eligible.holdings.by_node(*left.shape)
         ranks = np.flatnonzero(lain_on & (np.array(self.kind_of) >= 0))

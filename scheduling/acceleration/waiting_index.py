@@ -10,19 +10,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.acceleration.leaf_candidates import LeafCandidates, Takes
+from scheduling.acceleration.leaf_candidates import Kind, LeafCandidates, kind_of
 from scheduling.engine.model.snapshot import Policy, WorkloadInfo
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.queue.candidate import Candidate, Kind
+from scheduling.engine.queue.candidate import Candidate
 from scheduling.engine.queue.order import Level, level_at, level_of
 
 Rows = Mapping[tuple[int, int], LeafCandidates]
-"""Those who wait, by leaf and priority."""
+"""Those that wait, by leaf and priority."""
 Ints = NDArray[np.int64]
 
 
-class Sort(NamedTuple):
-    """What candidates of one leaf have in common who find the same victims: ``pods`` of a request take ``milli``."""
+class PreemptorKind(NamedTuple):
+    """What preemptors of one leaf have in common that find the same victims: ``pods`` of a request take ``milli``."""
 
     priority: int
     request: PodRequest
@@ -33,7 +33,7 @@ class Sort(NamedTuple):
 class LevelIndex:
     """The candidates of one level, in ``rows`` by leaf.
 
-    ``kinds`` counts those whom no ceiling limits, whatever their team; ``several`` those who stand in other pools'
+    ``kinds`` counts those that no ceiling limits, of all teams; ``several`` those that stand in other pools'
     queues too.
     """
 
@@ -45,9 +45,9 @@ class LevelIndex:
         self._least: dict[int, int] = {}
         self._needs: tuple[Ints, Ints] | None = None
         self._fewest: dict[PodRequest, int] = {}
-        self._sorts: dict[int, tuple[Sort, ...]] = {}
-        self._sorts_known: set[int] = set()
-        """The leaves whose sorts are still those."""
+        self._preemptor_kinds: dict[int, tuple[PreemptorKind, ...]] = {}
+        self._preemptor_kinds_known: set[int] = set()
+        """The leaves whose kinds are still those."""
 
     @property
     def leaves(self) -> dict[int, list[Candidate]]:
@@ -90,21 +90,18 @@ class LevelIndex:
             if self._leaves is not None:
                 del self._leaves[leaf]
 
-    def sorts(self, leaf: int) -> tuple[Sort, ...]:
-        """The sorts of a leaf's candidates; the same object as long as they are the same."""
-        if leaf not in self._sorts_known:
-            self._sorts_known.add(leaf)
-            sorts = self.rows[leaf].sorts
+    def preemptor_kinds(self, leaf: int) -> tuple[PreemptorKind, ...]:
+        """The kinds of a leaf's candidates; the same object as long as they are the same."""
+        if leaf not in self._preemptor_kinds_known:
+            self._preemptor_kinds_known.add(leaf)
+            kinds = self.rows[leaf].preemptor_kinds
             rows = {
-                Sort(priority, each.request, each.pods, each.next_milli): None for priority, each in sorts
+                PreemptorKind(priority, each.request, each.pods, each.next_milli): None
+                for priority, each in kinds
             }
-            if rows.keys() != set(self._sorts.get(leaf, ())):
-                self._sorts[leaf] = tuple(rows)
-        return self._sorts[leaf]
-
-    def by_sort(self, leaf: int) -> Mapping[Takes, Sequence[Candidate]]:
-        """The candidates of a leaf who have the same priority and take the same, by their own keys."""
-        return self.rows[leaf].sorts
+            if rows.keys() != set(self._preemptor_kinds.get(leaf, ())):
+                self._preemptor_kinds[leaf] = tuple(rows)
+        return self._preemptor_kinds[leaf]
 
     def least(self) -> Mapping[int, int]:
         """By leaf the least that one of them needs to start."""
@@ -134,16 +131,16 @@ class LevelIndex:
         return self._fewest
 
     def _forget(self, leaf: int) -> None:
-        """Forget what was asked of a leaf: others may be of other sorts."""
+        """Forget what was asked of a leaf: others may be of other kinds."""
         self._least.pop(leaf, None)
-        self._sorts_known.discard(leaf)
+        self._preemptor_kinds_known.discard(leaf)
         self._needs = None
 
     def _count(self, candidate: Candidate, by: int, *, limited: bool) -> None:
         """Count one more (or, negative, less)."""
         self.several += by if candidate.several else 0
         if not limited:
-            kind = candidate.kind
+            kind = kind_of(candidate.pool_request)
             self.kinds[kind] += by
             if self.kinds[kind] in (0, by):
                 self._fewest.clear()
@@ -168,7 +165,7 @@ class WaitingIndex(Mapping[Level, Mapping[int, Sequence[Candidate]]]):
         return self.levels[level].leaves
 
     def __iter__(self) -> Iterator[Level]:
-        """The levels where anybody waits."""
+        """The levels where candidates wait."""
         return iter(self.levels)
 
     def __len__(self) -> int:
@@ -182,7 +179,7 @@ class WaitingIndex(Mapping[Level, Mapping[int, Sequence[Candidate]]]):
         for line in self.levels.values():
             free = [row for leaf, row in line.rows.items() if not self._limited(leaf)]
             for pool_request, count in [each for row in free for each in row.takes.items()]:
-                line.kinds[pool_request.kind] += count
+                line.kinds[kind_of(pool_request)] += count
 
     def _at(self, level: Level) -> LevelIndex:
         """The line of a level, a new one if there is none."""

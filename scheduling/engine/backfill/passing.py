@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from scheduling.engine.backfill.start_reservation import Shadow
+from scheduling.engine.backfill.start_reservation import EarliestStart
 from scheduling.engine.model.snapshot import PodPlacement, Policy, Queueing, WorkloadInfo
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pods_in
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.policy import PreemptionPolicy, claim_of
-from scheduling.engine.preemption.victims import PlacedWorkload
+from scheduling.engine.preemption.victims import PlacedWorkload, is_spared
 from scheduling.engine.queue.candidate import Candidate, Cause
 from scheduling.engine.quota.tree import ROOT
 
@@ -29,12 +29,12 @@ class BlockedHead:
     """
 
     candidate: Candidate
-    shadow: Shadow
+    earliest: EarliestStart
     nodes: frozenset[int] = field(init=False)
     held_back: dict[PodRequest, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.nodes = frozenset(self.shadow.extra)
+        self.nodes = frozenset(self.earliest.extra)
 
 
 class Backfill:
@@ -44,9 +44,7 @@ class Backfill:
     says that there is none, a look must find none.
     """
 
-    def __init__(
-        self, policy: Policy, ledger: AnyLedger, preemption_policy: PreemptionPolicy, now: int
-    ) -> None:
+    def __init__(self, policy: Policy, ledger: Ledger, preemption_policy: PreemptionPolicy, now: int) -> None:
         self._policy = policy
         self._strict = policy.queueing is Queueing.STRICT_FIFO
         self._ledger = ledger
@@ -54,9 +52,9 @@ class Backfill:
         self._now = now
         self.head: BlockedHead | None = None
 
-    def reserve(self, candidate: Candidate, shadow: Shadow) -> None:
+    def reserve(self, candidate: Candidate, earliest: EarliestStart) -> None:
         """Give the first blocked workload its start reservation."""
-        self.head = BlockedHead(candidate, shadow)
+        self.head = BlockedHead(candidate, earliest)
 
     def open(self) -> None:
         """Forget the head: the queue is offered something from its beginning."""
@@ -92,10 +90,10 @@ class Backfill:
             known and self.is_without_place(request, len(indexes), outside_head=True)
         ):
             placements = ledger.place(
-                request, indexes, domains=domains, excluded=head.shadow.extra, emptying=emptying
+                request, indexes, domains=domains, excluded=head.earliest.extra, emptying=emptying
             )
             if placements is not None:
-                head.shadow.take(ledger, request, placements)
+                head.earliest.take(ledger, request, placements)
                 self._note_placed()
                 return placements
             if known:
@@ -122,29 +120,25 @@ class Backfill:
         """Whether a workload (placed already: ``placed``) ends before the head starts."""
         if placed is None:
             return self._ends_in_time(workload.time_limit_ms)
-        if self.head is None or self.head.shadow.at is None:
-            return False
-        ends = placed.ends_at(self._now, self._policy.default_time_limit_ms)
-        return ends is not None and ends <= self.head.shadow.at
+        return self._is_in_time(placed.ends_at(self._policy))
 
-    def _ends_in_time(self, limit_ms: int | None) -> bool:
+    def _ends_in_time(self, time_limit_ms: int | None) -> bool:
         """Whether a workload that starts now with this time limit ends before the head starts."""
-        if self.head is None or self.head.shadow.at is None:
-            return False
-        limit = self._policy.default_time_limit_ms if limit_ms is None else limit_ms
-        return limit is not None and self._now + limit <= self.head.shadow.at
+        limit = self._policy.limit_ms(time_limit_ms)
+        return self._is_in_time(None if limit is None else self._now + limit)
+
+    def _is_in_time(self, ends: int | None) -> bool:
+        at = None if self.head is None else self.head.earliest.at
+        return at is not None and ends is not None and ends <= at
 
     def yields(self, candidate: Candidate) -> bool:
         """Whether the head could preempt the candidate when its time comes."""
         if self.head is None or candidate.reserved:
             return False
-        head, policy, at = self.head.candidate, self._policy, self.head.shadow.at
+        head, at = self.head.candidate, self.head.earliest.at
         if head.reserved:
             return True
-        most = policy.max_preemptions
-        if most is not None and candidate.workload.preemptions_24h >= most:
-            return False
-        if policy.min_runtime_ms and (at is None or self._now + policy.min_runtime_ms > at):
+        if is_spared(candidate.workload, self._policy, 0 if at is None else at - self._now):
             return False
         path = (ROOT, *self._preemption_policy.accounts.tree.paths[candidate.leaf])
         counted = dict.fromkeys(path, -candidate.next_milli)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from scheduling.engine.model.snapshot import PodPlacement, WorkloadInfo
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pick_devices, pods_in
-from scheduling.engine.placement.held_pods import HeldPods
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import HeldPods, Ledger
 from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
 
@@ -19,7 +18,7 @@ End = tuple[int, WorkloadInfo, Sequence[PodPlacement]]
 
 
 @dataclass(slots=True)
-class Shadow:
+class EarliestStart:
     """A start reservation: from when (``None`` if that is not known) and on which nodes.
 
     ``extra`` is, for each of those nodes, what others may take without keeping its holder waiting. It shrinks as they
@@ -29,7 +28,7 @@ class Shadow:
     at: int | None
     extra: dict[int, NodeFree]
 
-    def take(self, ledger: AnyLedger, request: PodRequest, pods: Iterable[PodPlacement]) -> None:
+    def take(self, ledger: Ledger, request: PodRequest, pods: Iterable[PodPlacement]) -> None:
         """Count what a workload that passes takes of the spare capacity."""
         for pod in pods:
             spot = ledger.spot(pod)
@@ -38,14 +37,14 @@ class Shadow:
 
 
 def reserve_start(
-    ledger: AnyLedger,
+    ledger: Ledger,
     request: PodRequest,
     pods: int,
     ends: Iterable[End],
     yielding: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]],
     *,
     tally: HeldPods,
-) -> Shadow:
+) -> EarliestStart:
     """The earliest time at which so many pods fit, and the nodes; without ends, the nodes where least is missing.
 
     ``ends`` come in the order of their times, then ids. ``yielding`` are those that the workload may preempt whenever
@@ -74,8 +73,10 @@ def reserve_start(
         if ready:
             best = min(ready, key=lambda number: (totals[number], tally.domains[number].key))
             there = _held_in(best, tally, held)
-            return Shadow(at, _extra_then(ledger, request, pods, where=tally.where, free=free, counts=there))
-    return Shadow(None, _extra_where_least_is_missing(ledger, request, pods, tally, free))
+            return EarliestStart(
+                at, _extra_then(ledger, request, pods, where=tally.where, free=free, counts=there)
+            )
+    return EarliestStart(None, _extra_where_least_is_missing(ledger, request, pods, tally, free))
 
 
 def _held_in(domain: int, tally: HeldPods, held: dict[int, int]) -> dict[int, int]:
@@ -89,7 +90,7 @@ def _held_in(domain: int, tally: HeldPods, held: dict[int, int]) -> dict[int, in
 
 
 def _free(
-    ledger: AnyLedger, free: list[NodeFree], leaving: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]]
+    ledger: Ledger, free: list[NodeFree], leaving: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]]
 ) -> set[int]:
     """Give back in ``free`` what these workloads hold, and return their nodes. Its entries are replaced, not
     changed: they are the ledger's."""
@@ -105,7 +106,7 @@ def _free(
 
 
 def _extra_then(
-    ledger: AnyLedger,
+    ledger: Ledger,
     request: PodRequest,
     pods: int,
     *,
@@ -142,7 +143,7 @@ def _take_busy_first(node_free: NodeFree, now: NodeFree, costs: Sequence[int], r
 
 
 def _extra_where_least_is_missing(
-    ledger: AnyLedger, request: PodRequest, pods: int, tally: HeldPods, free: Sequence[NodeFree]
+    ledger: Ledger, request: PodRequest, pods: int, tally: HeldPods, free: Sequence[NodeFree]
 ) -> dict[int, NodeFree]:
     """The nodes that lack least for the workload, with what they have free beyond what it needs of them."""
     best: tuple[int, tuple[str, ...], dict[int, int]] | None = None
@@ -180,7 +181,7 @@ class _Lacks(dict[tuple[tuple[int, ...], Sequence[int], int, int], int]):
 
 
 def _least_missing(
-    ledger: AnyLedger,
+    ledger: Ledger,
     pods: int,
     domain: Domain,
     free: Sequence[NodeFree],

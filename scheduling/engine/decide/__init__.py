@@ -1,1 +1,1 @@
-"""One cycle: each pool's queue from its head, scaling up, the plan."""
+"""One cycle of all pools: the rows read, the queues taken, the plan."""

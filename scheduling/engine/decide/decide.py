@@ -6,18 +6,23 @@ where heads wait for each other, the one that comes first by class, priority, su
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from scheduling.engine.backfill.start_reservation import Shadow
+from scheduling.engine.backfill.start_reservation import EarliestStart
 from scheduling.engine.decide.plan_rows import plan_of
-from scheduling.engine.decide.pool_cycle import PoolCycle
-from scheduling.engine.decide.pool_state import PlainPoolState
-from scheduling.engine.decide.reading import note_lost, read
-from scheduling.engine.decide.scaling import scale_up
 from scheduling.engine.model.plan import Plan
+from scheduling.engine.model.repair import Oddities, is_sound, sound_teams
+from scheduling.engine.model.snapshot import NodeInfo, OpenStatus, Topology, WorkloadInfo
 from scheduling.engine.model.state import State
+from scheduling.engine.placement.ledger import Ledger
+from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequests
+from scheduling.engine.pool.pool_cycle import PoolCycle
+from scheduling.engine.pool.pool_state import PlainPoolState
+from scheduling.engine.pool.scaling import scale_up
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
+from scheduling.engine.quota.tree import Tree
 from scheduling.engine.reasons.eligibility import Candidacies, Eligibility, Entries, PoolView
 from scheduling.engine.reasons.report import Outsider, PlanReport
 
@@ -108,15 +113,15 @@ def _consider(cycles: Cycles, entries: Entries, candidacies: Candidacies) -> Non
         if (victims := cycles[pool_id].find_victims(each.candidate, each)) is not None
     }
     if sets:
-        pool_id = min(sets, key=lambda pool_id: sets[pool_id].workloads)
+        pool_id = min(sets, key=lambda pool_id: len(sets[pool_id].placed_workloads))
         cycle = cycles[pool_id]
         cycle.start_with(blocked[pool_id].candidate, sets[pool_id])
         for started in cycle.offer_again(_elsewhere(cycles, entries, pool_id)):
             for other in entries.get(started, ()):
                 cycles[other.pool_request.pool].withdraw(started)
         return
-    pool_id, shadow = _frees_first(cycles, blocked)
-    cycles[pool_id].wait(blocked[pool_id], shadow)
+    pool_id, earliest = _frees_first(cycles, blocked)
+    cycles[pool_id].wait(blocked[pool_id], earliest)
 
 
 def _elsewhere(cycles: Cycles, entries: Entries, pool_id: str) -> Sequence[Candidate]:
@@ -131,7 +136,7 @@ def _elsewhere(cycles: Cycles, entries: Entries, pool_id: str) -> Sequence[Candi
     ]
 
 
-def _frees_first(cycles: Cycles, blocked: dict[str, Blocked]) -> tuple[str, Shadow | None]:
+def _frees_first(cycles: Cycles, blocked: dict[str, Blocked]) -> tuple[str, EarliestStart | None]:
     """Of several pools the one where it could start first, as far as can be told; the first of equal ones."""
     if len(blocked) == 1:
         return next(iter(blocked)), None
@@ -144,3 +149,76 @@ def _frees_first(cycles: Cycles, blocked: dict[str, Blocked]) -> tuple[str, Shad
         return next(iter(blocked)), None
     first = min(estimates, key=lambda pool_id: (estimates[pool_id].at is None, estimates[pool_id].at or 0))
     return first, estimates[first]
+
+
+ANYWHERE = Topology()
+PENDING = OpenStatus.PENDING  # at hand: an enum looks its members up by a function
+
+
+class StateRows(NamedTuple):
+    """The teams as a tree, the nodes and the placed workloads of each pool by its id, and the pending workloads.
+
+    ``labels`` are those that some workload selects nodes by; ``topological``: one asks for a place in the topology.
+    """
+
+    tree: Tree
+    oddities: Oddities
+    nodes: Mapping[str, PoolNodes]
+    placed: Mapping[str, list[WorkloadInfo]]
+    pending: list[WorkloadInfo]
+    labels: frozenset[str]
+    topological: bool
+
+
+def read(state: State, now: int) -> StateRows:
+    """The rows of a state at this time."""
+    teams = sound_teams(state.teams, {workload.team for workload in state.workloads.values()})
+    oddities = Oddities(state.teams, teams, [pool.id for pool in state.pools])
+    labels = frozenset(selected_by(state.workloads.values()))
+    topological = is_topological(state.workloads.values())
+    nodes: dict[str, list[NodeInfo]] = {pool.id: [] for pool in state.pools}
+    placed: dict[str, list[WorkloadInfo]] = {pool.id: [] for pool in state.pools}
+    for node in state.nodes.values():
+        if node.pool in nodes:
+            nodes[node.pool].append(node)
+        else:
+            oddities.homeless(node)
+    pending = []
+    for row in state.workloads.values():
+        if row.status is PENDING:
+            pending.append(row if is_sound(row) else oddities.take(row, now))
+            continue
+        workload = oddities.take(row, now)
+        if workload.pool in placed:
+            placed[workload.pool].append(workload)
+    of_pools = {
+        pool.id: PoolNodes(pool, nodes[pool.id], sorted(labels), topological=topological)
+        for pool in state.pools
+    }
+    return StateRows(Tree(teams), oddities, of_pools, placed, pending, labels, topological)
+
+
+def note_lost(
+    workload: WorkloadInfo,
+    home: Ledger,
+    ledgers: Mapping[str, Ledger],
+    nodes: Mapping[str, NodeInfo],
+    oddities: Oddities,
+) -> None:
+    """Note a workload with pods on nodes that its pool has not; in a pool that has them it holds its devices."""
+    missing = home.missing(workload)
+    oddities.lose(workload, missing)
+    there = {nodes[node].pool for node in missing if node in nodes}
+    for pool_id, host in ledgers.items():
+        if pool_id in there and host is not home:
+            host.host(workload, home)
+
+
+def selected_by(workloads: Iterable[WorkloadInfo]) -> set[str]:
+    """The labels that some of these select nodes by."""
+    return {key for workload in workloads if workload.node_selector for key, _ in workload.node_selector}
+
+
+def is_topological(workloads: Iterable[WorkloadInfo]) -> bool:
+    """Whether one of these asks for a place in the topology."""
+    return any(workload.topology is not ANYWHERE and workload.topology != ANYWHERE for workload in workloads)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from scheduling.engine.decide.pool_cycle import PoolCycle
 from scheduling.engine.model.plan import Grow, Late, Plan, Preemption, Shrink, Start, StartReservation
 from scheduling.engine.model.snapshot import Queueing
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.victims import PlacedWorkload
-from scheduling.engine.reasons import sentences as reasons
-from scheduling.engine.reasons.allocations import Allocations, Parts
+from scheduling.engine.reasons import waiting_sentences
+from scheduling.engine.reasons.figures import Allocations, Parts
 from scheduling.engine.reasons.report import Grown, PlanReport, by_id
 
 
@@ -58,7 +58,7 @@ def _start(cycle: PoolCycle, placed: PlacedWorkload, allocation: Parts) -> Start
         allocation=allocation,
         victims=tuple(placed.victims),
         waits_for_victims=waits,
-        reason=reasons.waiting_for_victims(placed.milli) if waits else None,
+        reason=waiting_sentences.waiting_for_victims(placed.milli) if waits else None,
     )
 
 
@@ -76,7 +76,9 @@ def _shrink(cycle: PoolCycle, placed: PlacedWorkload, allocation: Parts) -> Shri
         by_team=by.team,
         rule=first.rule,
         level=first.level,
-        reason=reasons.shrunk(first.rule, cycle.tree.team_name(first.by.leaf), len(pods), milli, first.level),
+        reason=waiting_sentences.shrunk(
+            first.rule, cycle.tree.team_name(first.by.leaf), len(pods), milli, first.level
+        ),
     )
 
 
@@ -97,7 +99,9 @@ def _preemptions(cycle: PoolCycle) -> Iterable[Preemption]:
             rule=first.rule,
             level=first.level,
             lost_gpu_ms=sum(each.lost_gpu_ms for each in cycle.taken[workload.id]),
-            reason=reasons.preempted(first.rule, cycle.tree.team_name(first.by.leaf), milli, first.level),
+            reason=waiting_sentences.preempted(
+                first.rule, cycle.tree.team_name(first.by.leaf), milli, first.level
+            ),
         )
 
 
@@ -109,5 +113,5 @@ def _reservation(cycle: PoolCycle) -> StartReservation:
     head = cycle.head
     if head is None:
         raise ValueError("no start reservation")
-    nodes = tuple(cycle.nodes.rows[rank].id for rank in sorted(head.shadow.extra))
-    return StartReservation(head.candidate.id, cycle.pool.id, nodes, head.shadow.at)
+    nodes = tuple(cycle.nodes.rows[rank].id for rank in sorted(head.earliest.extra))
+    return StartReservation(head.candidate.id, cycle.pool.id, nodes, head.earliest.at)

@@ -85,6 +85,10 @@ class Policy:
     default_time_limit_ms: int | None = None
     sharing: Sharing = Sharing.FRACTIONS
 
+    def limit_ms(self, time_limit_ms: int | None) -> int | None:
+        """The time limit of a workload, else the pool's default one."""
+        return self.default_time_limit_ms if time_limit_ms is None else time_limit_ms
+
 
 @dataclass(frozen=True, slots=True)
 class TypicalRequest:

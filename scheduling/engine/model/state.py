@@ -13,15 +13,7 @@ class Doubt(ValueError):  # noqa: N818 - an outcome, not a fault
     """Changes do not fit what is known. Nothing was changed; the caller makes the state anew."""
 
 
-class HasId(Protocol):
-    """A row with an id."""
-
-    @property
-    def id(self) -> str:
-        """The id, unique in its kind."""
-
-
-R = TypeVar("R", bound=HasId)
+R = TypeVar("R", WorkloadInfo, NodeInfo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +70,9 @@ def _same(before: Sequence[TeamInfo], after: Sequence[TeamInfo]) -> bool:
     return before is after or set(before) == set(after)
 
 
-def check(known: Mapping[str, object], rows: Iterable[HasId], gone: Collection[str]) -> None:
+def check(
+    known: Mapping[str, object], rows: Iterable[WorkloadInfo | NodeInfo], gone: Collection[str]
+) -> None:
     """Raise :class:`Doubt` if a row is changed twice, or one goes that is not there."""
     changed = [row.id for row in rows] + list(gone)
     if len(set(changed)) < len(changed):

@@ -81,36 +81,39 @@ class Domains:
         self._topology = tuple(topology)
         self._nodes = nodes
         self._classes = classes
-        self._of: dict[PodRequest, tuple[Level, ...]] = {}
+        self._of: dict[tuple[PodRequest, bool], tuple[Level, ...]] = {}
         self._levels: dict[tuple[int, tuple[str, ...], tuple[Usable, ...], bool], Level] = {}
         self._keys: dict[tuple[int, int], tuple[str, ...] | None] = {}
 
-    def of(self, request: PodRequest) -> tuple[Level, ...]:
-        """The levels in which the pods may be, in order of preference."""
-        found = self._of.get(request)
+    def of(self, request: PodRequest, *, closed_too: bool = False) -> tuple[Level, ...]:
+        """The levels in which the pods may be, in order of preference, by what is :meth:`~NodeClasses.usable`."""
+        found = self._of.get((request, closed_too))
         if found is None:
             levels = levels_to_try(self._topology, request)
-            found = self._of[request] = tuple([self._level(request, level) for level in levels])
+            found = tuple([self._level(request, level, closed_too=closed_too) for level in levels])
+            self._of[request, closed_too] = found
         return found
 
-    def _level(self, request: PodRequest, level: int) -> Level:
+    def _level(self, request: PodRequest, level: int, *, closed_too: bool) -> Level:
         """The domains of one level: one object for all requests that may use the same."""
         required = required_labels(self._topology, request, level)
-        key = (level, required, self._classes.usable(request), request.one_sort)
+        key = (level, required, self._classes.usable(request, closed_too=closed_too), request.one_sort)
         found = self._levels.get(key)
         if found is None:
-            found = self._levels[key] = self._divided(request, level, required)
+            found = self._levels[key] = self._divided(request, level, required, closed_too=closed_too)
         return found
 
-    def _divided(self, request: PodRequest, level: int, required: Sequence[str]) -> Level:
+    def _divided(
+        self, request: PodRequest, level: int, required: Sequence[str], *, closed_too: bool
+    ) -> Level:
         """The domains of one level. Nodes without its labels are in none, except that each is one of the node level,
         if it has the ``required`` labels."""
         if level < 0:
-            return (Domain((), self._classes.usable(request)),)
+            return (Domain((), self._classes.usable(request, closed_too=closed_too)),)
         by_node = level > len(self._topology)
         labels = () if by_node else self._topology[:level]
         groups: dict[tuple[tuple[str, ...], bool], list[Usable]] = {}
-        for usable in self._classes.usable(request, divided=bool(labels)):
+        for usable in self._classes.usable(request, divided=bool(labels), closed_too=closed_too):
             key = self._key(usable.number, labels)
             if key is not None:
                 sliced = request.one_sort and self._classes.classes[usable.number].is_sliced(usable.costs)

@@ -1,4 +1,5 @@
-"""The ledger: what of a pool's devices, CPU and memory is free, held and promised while a cycle decides (section 1).
+"""The ledger: what of a pool's devices, CPU and memory is free, held and promised while a cycle decides (section 1),
+and how many pods of a request nodes and domains hold.
 
 Each device is looked at in two ways: ``now`` is what is neither held nor promised, ``later`` what is left when
 everything that is stopping is gone. What a cycle preempts is still held, unless it was only Queued.
@@ -6,87 +7,51 @@ everything that is stopping is gone. What a cycle preempts is still held, unless
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from scheduling.engine.model.snapshot import (
     DeviceShare,
-    NodeInfo,
     NodeOrder,
     OpenStatus,
     PodPlacement,
     WorkloadInfo,
 )
 from scheduling.engine.placement.domains import Domain
-from scheduling.engine.placement.free import NodeFree, Picks, free_when_empty
+from scheduling.engine.placement.free import NodeFree, Picks, free_when_empty, pods_in
 from scheduling.engine.placement.node_index import NOTHING_EXCLUDED, Excluded, NodeIndex, Spot, extra_spot
-from scheduling.engine.placement.nodes import Nodes
+from scheduling.engine.placement.nodes import Nodes, Where
 from scheduling.engine.placement.pod_request import PodRequest
 
 STOPPING = OpenStatus.STOPPING
-I_co = TypeVar("I_co", bound=NodeIndex, covariant=True)
 Views = tuple[NodeIndex, ...]
 
 
-class Ledger(Generic[I_co]):
+class Ledger:
     """The devices, CPU and memory of one pool's nodes.
 
     As long as nothing is stopping, ``now`` and ``later`` are one and the same. ``positions`` says for each node at
-    which position the device with an index stands. ``held`` is what each of the first ``workloads`` holds, in their
-    order; what is stopping counts for no team. ``lost`` are those of them with pods on devices that are not there.
-    ``guests`` are workloads of other pools with pods on nodes of this one, ``hosts`` the ledgers of other pools on
-    whose nodes pods of this one are, both by id. ``freed`` are the nodes where something was given back, in order.
+    which position the device with an index stands. ``lost`` are those of the first ``workloads`` with pods on devices
+    that are not there. ``guests`` are workloads of other pools with pods on nodes of this one, ``hosts`` the ledgers of
+    other pools on whose nodes pods of this one are, both by id.
     """
 
-    def __init__(
-        self,
-        nodes: Nodes,
-        workloads: Iterable[WorkloadInfo],
-        index: Callable[[Nodes, list[NodeFree]], I_co],
-    ) -> None:
+    def __init__(self, nodes: Nodes, workloads: Iterable[WorkloadInfo]) -> None:
         self.nodes = nodes
-        self.freed: list[int] = []
-        free = [free_when_empty(node) for node in nodes.rows]
-        self.positions = _positions(nodes.rows)
-        self.held: list[int] = []
+        self.positions = [{device.index: at for at, device in enumerate(node.devices)} for node in nodes.rows]
         self.lost: list[WorkloadInfo] = []
         self.guests: dict[str, WorkloadInfo] = {}
-        self.hosts: dict[str, list[Ledger[I_co]]] = {}
-        ranks, positions = nodes.rank, self.positions
-        stopping = []
-        for workload in workloads:
-            there, held = True, 0
-            if workload.status is STOPPING:
-                stopping.append(workload)
-                self.held.append(held)
-                continue
-            cpu, memory = workload.cpu_milli, workload.memory_mib
-            for pod in workload.placements:
-                rank = ranks.get(pod.node)
-                if rank is None:
-                    there = False
-                    held += pod.milli
-                    continue
-                node_free, at = free[rank], positions[rank]
-                node_free.cpu -= cpu
-                node_free.memory -= memory
-                gpu = node_free.gpu
-                for share in pod.devices:
-                    milli = share.milli
-                    held += milli
-                    if share.index in at:
-                        gpu[at[share.index]] -= milli
-                    else:
-                        there = False
-            self.held.append(held)
-            if not there:
-                self.lost.append(workload)
-        self.now = self.later = index(nodes, free)
+        self.hosts: dict[str, list[Ledger]] = {}
+        self.now = self.later = self._index([free_when_empty(node) for node in nodes.rows])
         self._stopping = 0
-        for workload in stopping:
-            self._hold_for_now(workload, -1)
+        for workload in workloads:
+            self.add(workload)
             if self.missing(workload):
                 self.lost.append(workload)
+
+    def _index(self, free: list[NodeFree]) -> NodeIndex:
+        return NodeIndex(self.nodes, free)
 
     def missing(self, workload: WorkloadInfo) -> frozenset[str]:
         """The nodes of its pods that are not there, or have not all of its devices."""
@@ -106,7 +71,7 @@ class Ledger(Generic[I_co]):
         """From now on keep apart what is free now and what is free later."""
         self.now = self.later.copy()
 
-    def host(self, workload: WorkloadInfo, home: Ledger[I_co]) -> None:
+    def host(self, workload: WorkloadInfo, home: Ledger) -> None:
         """Take in a workload of another pool, whose ledger is its ``home``."""
         self.add(workload)
         self.guests[workload.id] = workload
@@ -125,7 +90,6 @@ class Ledger(Generic[I_co]):
             self._hold_for_now(workload, 1)
         else:
             self._change(workload, workload.placements, 1)
-            self.note_freed(workload.placements)
 
     def _hold_for_now(self, workload: WorkloadInfo, sign: int) -> None:
         """Have a stopping workload hold its devices (-1), or hold them no more (1)."""
@@ -174,11 +138,6 @@ class Ledger(Generic[I_co]):
         if exists and not self.emptying:
             self._part()
         self._change(workload, pods, 1, now=not exists)
-        self.note_freed(pods)
-
-    def note_freed(self, pods: Iterable[PodPlacement]) -> None:
-        """Note that something was given back on these nodes."""
-        self.freed.extend(rank for pod in pods if (rank := self.nodes.rank.get(pod.node)) is not None)
 
     # --- Placing --------------------------------------------------------------------------------------------
 
@@ -318,19 +277,34 @@ class Ledger(Generic[I_co]):
         return sum([left for gpu in counting for left in gpu if left > 0])
 
 
-AnyLedger = Ledger[NodeIndex]
-"""A ledger on whatever index."""
+class HeldPods:
+    """How many pods of a request the nodes of some domains hold when all that is stopping is gone, by node and by
+    domain."""
 
+    def __init__(self, ledger: Ledger, request: PodRequest, domains: Iterable[Domain]) -> None:
+        self._ledger = ledger
+        self._request = request
+        self.domains = tuple(domains)
+        self.where = self._where()
+        self.pods: Counter[int] = Counter()
+        self.totals = [0] * len(self.domains)
+        self._count_all()
 
-def _positions(nodes: Iterable[NodeInfo]) -> list[dict[int, int]]:
-    """For each node by index where its devices stand: one object for all nodes with the same indexes, as few as can
-    be to be looked at for all that is placed."""
-    known: dict[tuple[int, ...], dict[int, int]] = {}
-    found = []
-    for node in nodes:
-        indexes = tuple([device.index for device in node.devices])
-        positions = known.get(indexes)
-        if positions is None:
-            positions = known[indexes] = {index: at for at, index in enumerate(indexes)}
-        found.append(positions)
-    return found
+    def _where(self) -> Where:
+        return self._ledger.nodes.where(self.domains)
+
+    def _count_all(self) -> None:
+        """Count on each node."""
+        for rank, (number, costs) in self.where.items():
+            count = pods_in(self._ledger.later.free[rank], costs, self._request)
+            if count:
+                self.pods[rank] = count
+                self.totals[number] += count
+
+    @cached_property
+    def empties(self) -> dict[int, int]:
+        """How many pods each node would hold if it ran nothing of ours."""
+        nodes, rows = self._ledger.nodes.rows, self.where.items()
+        return {
+            rank: pods_in(free_when_empty(nodes[rank]), costs, self._request) for rank, (_, costs) in rows
+        }

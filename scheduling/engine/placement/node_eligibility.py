@@ -210,7 +210,7 @@ class NodeClasses:
         found = self._usable.get((request, divided, closed_too))
         if found is None:
             if divided and self._part_of:
-                whole = {each.number: each for each in self.usable(request)}
+                whole = {each.number: each for each in self.usable(request, closed_too=closed_too)}
                 parts = [(part, whole[number]) for part, number in self._part_of.items() if number in whole]
                 found = tuple([Usable(part, each.costs, each.uniform) for part, each in parts])
             else:

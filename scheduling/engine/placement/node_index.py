@@ -1,10 +1,10 @@
-"""Which node or domain is best: a port, and its plain answers by a look at each node (section 5)."""
+"""Which node or domain is best (section 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import Protocol, Self
+from typing import Self
 
 from scheduling.engine.model.snapshot import NodeOrder
 from scheduling.engine.placement.domains import Domain, Level
@@ -21,44 +21,8 @@ Excluded = Mapping[int, NodeFree]
 NOTHING_EXCLUDED: Excluded = {}
 
 
-class NodeIndex(Protocol):
-    """What is free on each node of a pool, and which is best.
-
-    An implementation must answer as :class:`PlainNodeIndex` does, ties included.
-    """
-
-    @property
-    def free(self) -> list[NodeFree]:
-        """By rank."""
-
-    def copy(self) -> Self:
-        """An index that can be changed without changing this one."""
-
-    def change(self, rank: int, picks: Picks, cpu: int, memory: int, sign: int) -> None:
-        """Give back (``sign`` 1) or take (-1) what a pod holds of a node."""
-
-    def first_spot(self, domain: Domain, request: PodRequest, excluded: Excluded) -> Spot | None:
-        """The best place for one pod in a domain, outside the excluded nodes."""
-
-    def fewest_nodes(
-        self, domain: Domain, request: PodRequest, pods: int, excluded: Excluded
-    ) -> Iterable[tuple[int, int]]:
-        """The nodes of a domain, as few as hold so many pods or all that hold some, and how many pods each takes.
-
-        Nodes are filled one after the other: first those that hold most, and at the end the one that is best by the
-        policy among those that hold the rest. None of the excluded nodes.
-        """
-
-    def by_tightness(self, request: PodRequest, pods: int, level: Level) -> Iterable[Domain]:
-        """The domains of a level that hold so many pods: the one with least free first, then the one where they need
-        the fewest nodes, then by key. A level of one domain is not looked at."""
-
-    def fragmentation(self) -> float:
-        """The part (0 to 1) of what is free on nodes that take new pods that typical requests could not use."""
-
-
-class PlainNodeIndex:
-    """A list of what is free, looked at node by node."""
+class NodeIndex:
+    """What is free on each node of a pool, by rank, and which is best, by a look at each node."""
 
     def __init__(self, nodes: Nodes, free: list[NodeFree], score: NodeScore | None = None) -> None:
         self.nodes = nodes
@@ -67,9 +31,9 @@ class PlainNodeIndex:
             Fragmentation(nodes.pool.recent, nodes.classes), nodes.pool.policy.placement
         )
 
-    def copy(self) -> PlainNodeIndex:
+    def copy(self) -> Self:
         """An index that can be changed without changing this one."""
-        return PlainNodeIndex(self.nodes, [each.copy() for each in self.free], self._score)
+        return type(self)(self.nodes, [each.copy() for each in self.free], self._score)
 
     def change(self, rank: int, picks: Picks, cpu: int, memory: int, sign: int) -> None:
         """Give back (``sign`` 1) or take (-1) what a pod holds of a node."""
@@ -112,7 +76,11 @@ class PlainNodeIndex:
     def fewest_nodes(
         self, domain: Domain, request: PodRequest, pods: int, excluded: Excluded
     ) -> Iterator[tuple[int, int]]:
-        """The nodes of a domain, as few as hold so many pods or all that hold some, and how many pods each takes."""
+        """The nodes of a domain, as few as hold so many pods or all that hold some, and how many pods each takes.
+
+        Nodes are filled one after the other: first those that hold most, and at the end the one that is best by the
+        policy among those that hold the rest. None of the excluded nodes.
+        """
         holding = [
             (count, self._key(rank, costs, request) or 0, rank)
             for rank, costs in self.nodes.ranks(domain)
@@ -128,7 +96,8 @@ class PlainNodeIndex:
             pods -= count
 
     def by_tightness(self, request: PodRequest, pods: int, level: Level) -> Iterator[Domain]:
-        """The domains of a level that hold so many pods, the one with least free first."""
+        """The domains of a level that hold so many pods: the one with least free first, then the one where they need
+        the fewest nodes, then by key. A level of one domain is not looked at."""
         if len(level) <= 1:
             yield from level
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from scheduling.engine.model.snapshot import GPU_MILLI, GpuShare, NodeInfo, PoolInfo
 from scheduling.engine.placement.domains import Domain, Domains, Level, is_in
@@ -14,12 +13,9 @@ from scheduling.engine.placement.node_eligibility import (
     NodeClasses,
     NodeService,
     Usable,
-    is_shared,
 )
 from scheduling.engine.placement.pod_request import PodRequest
 
-LEVELS_KEPT = 512
-"""For so many levels it is remembered which node is in which domain."""
 Where = Mapping[int, tuple[int, tuple[int, ...]]]
 """By node: the number of its domain, and the cost of a pod on its devices."""
 Empty = tuple[tuple[int, ...], int, int]
@@ -48,17 +44,14 @@ class Nodes:
         self.rows = sorted(nodes, key=lambda node: node.id)
         self.rank = {node.id: rank for rank, node in enumerate(self.rows)}
         self.capacity_milli = 0
-        self._labels = frozenset(labels)
-        self._topological = topological
-        self._classes = NodeClasses(pool.policy.sharing, self._labels, pool.topology if topological else ())
+        self._classes = NodeClasses(
+            pool.policy.sharing, frozenset(labels), pool.topology if topological else ()
+        )
         self._domains = Domains(pool.topology, self.rows, self._classes)
-        self._unshared: Nodes | None = None
         self._empty: list[Counter[Empty]] = []
-        self._most_together: dict[PodRequest, int] = {}
+        self._most_together: dict[tuple[PodRequest, bool], int] = {}
         self._pod_milli: dict[PodRequest, int] = {}
         self._in_empty: dict[PodRequest, dict[tuple[Empty, tuple[int, ...]], int]] = {}
-        self._costs: dict[PodRequest, dict[int, tuple[int, ...]]] = {}
-        self._where: dict[int, tuple[Level, Where]] = {}
         for node in self.rows:
             is_up, counts = node.ready and not node.cordoned, service.counts(node)
             numbers = self._classes.add(node, counts=counts)
@@ -81,18 +74,6 @@ class Nodes:
                 self._empty.append(Counter())
             self._empty[number][empty] += 1
 
-    @property
-    def unshared(self) -> Nodes:
-        """The nodes as they are when no workloads share devices; itself where none do."""
-        if self._unshared is None:
-            self._unshared = self
-            if any(map(is_shared, self.rows)):
-                nodes = [_not_shared(node) for node in self.rows]
-                self._unshared = Nodes(
-                    self.pool, nodes, self._labels, topological=self._topological, service=self.service
-                )
-        return self._unshared
-
     # --- Eligible nodes and domains --------------------------------------------------------------------------
 
     def undivided(self) -> list[NodeClass]:
@@ -104,29 +85,15 @@ class Nodes:
         long as others share them."""
         return self._classes.usable(request, closed_too=closed_too)
 
-    def domains(self, request: PodRequest) -> tuple[Level, ...]:
-        """The levels in which the pods may be together, in order of preference."""
-        return self._domains.of(request)
-
-    def costs_on(self, request: PodRequest, rank: int) -> tuple[int, ...] | None:
-        """The cost of a pod on a node's devices; ``None`` where it may not run."""
-        costs = self._costs.get(request)
-        if costs is None:
-            costs = self._costs[request] = {each.number: each.costs for each in self.usable(request)}
-        return costs.get(self.class_of[rank])
+    def domains(self, request: PodRequest, *, closed_too: bool = False) -> tuple[Level, ...]:
+        """The levels in which the pods may be together, in order of preference; ``closed_too`` as in :meth:`usable`."""
+        return self._domains.of(request, closed_too=closed_too)
 
     def where(self, level: Level) -> Where:
         """For each node of a level the number of its domain, and the cost of a pod on its devices."""
-        known = self._where.get(id(level))
-        if known is not None and known[0] is level:
-            return known[1]
-        found = {
+        return {
             rank: (number, costs) for number, domain in enumerate(level) for rank, costs in self.ranks(domain)
         }
-        if len(self._where) >= LEVELS_KEPT:
-            self._where.clear()
-        self._where[id(level)] = (level, found)
-        return found
 
     def ranks(self, domain: Domain) -> Iterable[tuple[int, tuple[int, ...]]]:
         """The nodes of a domain with the cost of a pod on their devices."""
@@ -148,8 +115,10 @@ class Nodes:
 
     def holds(self, request: PodRequest, rank: int, free: NodeFree) -> bool:
         """Whether a node with so much free could take a pod."""
-        costs = self.costs_on(request, rank)
-        return costs is not None and pods_in(free, costs, request) > 0
+        number = self.class_of[rank]
+        return any(
+            each.number == number and pods_in(free, each.costs, request) for each in self.usable(request)
+        )
 
     def pod_milli(self, request: PodRequest) -> int:
         """Milli-GPUs that one pod takes at most on the devices open to it, or, where none is, on those closed to it.
@@ -193,18 +162,19 @@ class Nodes:
                 total += count * pods
         return total
 
-    def most_together(self, request: PodRequest) -> int:
-        """How many pods the best domain of the widest level would hold if nothing of ours ran."""
-        most = self._most_together.get(request)
+    def most_together(self, request: PodRequest, *, closed_too: bool = False) -> int:
+        """How many pods the best domain of the widest level would hold if nothing of ours ran; ``closed_too`` as in
+        :meth:`usable`."""
+        most = self._most_together.get((request, closed_too))
         if most is None:
-            levels = self.domains(request)
+            levels = self.domains(request, closed_too=closed_too)
             counts = [self._most_in(request, domain) for domain in levels[-1]] if levels else []
-            most = self._most_together[request] = max(counts, default=0)
+            most = self._most_together[request, closed_too] = max(counts, default=0)
         return most
 
     def takers(self, request: PodRequest, min_pods: int) -> list[NodeInfo]:
         """The nodes that could hold a pod when empty, in domains that could hold the minimum of pods; by rank."""
-        levels = self.domains(request)
+        levels = self.domains(request, closed_too=True)
         enough = [each for each in (levels[-1] if levels else ()) if self._most_in(request, each) >= min_pods]
         found = {
             rank
@@ -230,16 +200,10 @@ class PoolNodes:
         self._nodes = list(nodes)
         self._labels = labels
         self._topological = topological
-        disconnected = any(not node.cluster_online for node in self._nodes)
-        down = any(not node.ready or node.cordoned for node in self._nodes)
-        self._same: dict[NodeService, NodeService] = {
-            NodeService.NOW: NodeService.NOW,
-            NodeService.CONNECTED: NodeService.CONNECTED if disconnected else NodeService.NOW,
-            NodeService.ALL: NodeService.ALL
-            if down
-            else NodeService.CONNECTED
-            if disconnected
-            else NodeService.NOW,
+        counted = {service: [*map(service.counts, self._nodes)] for service in NodeService}
+        self._same = {
+            service: next(each for each in NodeService if counted[each] == counted[service])
+            for service in NodeService
         }
         self._made: dict[NodeService, Nodes] = {}
 
@@ -266,9 +230,3 @@ class PoolNodes:
                 self._pool, self._nodes, self._labels, topological=self._topological, service=service
             )
         return found
-
-
-def _not_shared(node: NodeInfo) -> NodeInfo:
-    """The node with devices that no workloads share."""
-    devices = tuple([replace(device, shared_by=None) for device in node.devices])
-    return replace(node, devices=devices) if is_shared(node) else node

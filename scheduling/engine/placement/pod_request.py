@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from scheduling.engine.model.quantities import memory_share
@@ -40,6 +41,21 @@ def takes_slice(device: DeviceProfile, named: bool, whole: int, *, part_milli: i
     if mib:
         return device.memory_mib is not None and mib <= device.memory_mib
     return whole == 1 or (not whole and 0 < part_milli <= device.share_milli)
+
+
+what_differs = attrgetter(
+    "request",
+    "cpu_milli",
+    "memory_mib",
+    "gpu_types",
+    "node_selector",
+    "partition",
+    "tolerations",
+    "topology",
+    "together",
+    "shares_with",
+)
+"""All in which requests can differ."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +147,6 @@ class PodRequests:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Hashable, ...], PodRequest] = {}
-        self._same: dict[tuple[Hashable, ...], PodRequest] = {}
 
     def __len__(self) -> int:
         """How many there have been."""
@@ -139,21 +154,5 @@ class PodRequests:
 
     def of(self, workload: WorkloadInfo) -> PodRequest:
         """The request of the workload's pods."""
-        key = (
-            workload.request,
-            workload.cpu_milli,
-            workload.memory_mib,
-            workload.pods > 1,
-            workload.topology,
-            workload.shares_with,
-            workload.gpu_types,
-            workload.node_selector,
-            workload.partition,
-            workload.tolerations,
-        )
-        found = self._known.get(key)
-        if found is None:
-            new = PodRequest.of(workload)
-            parts = (*key[:6], new.gpu_types, new.node_selector, new.partition, new.tolerations)
-            found = self._known[key] = self._same.setdefault(parts, new)
-        return found
+        new = PodRequest.of(workload)
+        return self._known.setdefault(what_differs(new), new)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from scheduling.engine.placement.domains import Domain
-from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.placement.ledger import HeldPods
 from scheduling.engine.placement.node_eligibility import Usable
-from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
-from scheduling.engine.preemption.search import Search, Victims
-from scheduling.engine.preemption.victim_index import PlainVictims, VictimIndex
+from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, VictimSet
+from scheduling.engine.preemption.victim_index import VictimIndex
 from scheduling.engine.preemption.victims import PlacedWorkload, Tier
 
 Bound = tuple[Tier, int]
@@ -34,41 +33,41 @@ def find_victims(
     widest: HeldPods,
     anywhere: VictimIndex,
     places: Iterable[CandidateDomain],
-) -> Victims | None:
+) -> VictimSet | None:
     """The victims whose departure lets the preemptor start, ``None`` if the policy gives it none that would do.
 
     First by the plain order, in the ``widest`` domains. Where that takes more than one, or none serves, also in each
     place that would do, the one with the lowest bound first; the cheapest set wins, and of equal ones the first by the
     key of its place. Of that set those are spared without which the preemptor fits elsewhere.
     """
-    best = Search(context, request, widest, anywhere).run()
-    if best is not None and len(best.units) == 1:
+    best = context.search(request, widest, anywhere).run()
+    if best is not None and len(best.victims) == 1:
         return best
     where: tuple[str, ...] = ()
     for bound, place, nearby in places:
         if best is not None and bound > best.cost[:2]:
             break
         held = HeldPods(context.ledger, request.request, [place])
-        found = Search(context, request, held, among(context, nearby)).run()
+        found = context.search(request, held, among(context, nearby)).run()
         if found is None or (best is not None and (best.cost, where) <= (found.cost, place.key)):
             continue
         best, where = found, place.key
-    if best is not None and where and len(best.units) > 1:
+    if best is not None and where and len(best.victims) > 1:
         return spared_elsewhere(context, request, widest, best)
     return best
 
 
 def spared_elsewhere(
-    context: PreemptionContext, request: PreemptionRequest, widest: HeldPods, victims: Victims
-) -> Victims:
+    context: PreemptionContext, request: PreemptionRequest, widest: HeldPods, victims: VictimSet
+) -> VictimSet:
     """The victims of a place, less those without which the preemptor fits elsewhere."""
     few = among(context, victims.placed_workloads)
-    return Search(context, request, widest, few).run(victims.units) or victims
+    return context.search(request, widest, few).run(victims.victims) or victims
 
 
-def among(context: PreemptionContext, placed_workloads: Iterable[PlacedWorkload]) -> PlainVictims:
+def among(context: PreemptionContext, placed_workloads: Iterable[PlacedWorkload]) -> VictimIndex:
     """What can be taken of a few workloads."""
-    return PlainVictims(context.ledger, context.preemption_policy.accounts.tree, placed_workloads)
+    return VictimIndex(context.ledger, context.preemption_policy.accounts.tree, placed_workloads)
 
 
 def candidate_domains(
@@ -97,21 +96,28 @@ def candidate_domains(
     for rank, (number, costs) in widest.where.items():
         if rank in on_node and rank not in request.closed:
             nearby = _each_once([*on_node[rank], *under])
-            for domain in _on_node(context, request, widest.domains[number], rank, costs):
+            for domain in places_on(context, request, widest.domains[number], rank, costs):
                 yield CandidateDomain(FREE, domain, nearby)
 
 
-def _on_node(
-    context: PreemptionContext, request: PreemptionRequest, domain: Domain, rank: int, costs: tuple[int, ...]
+def places_on(
+    context: PreemptionContext,
+    request: PreemptionRequest,
+    domain: Domain,
+    rank: int,
+    costs: tuple[int, ...],
+    *,
+    serves: Callable[[int], bool] = lambda _: True,
 ) -> Iterator[Domain]:
-    """The places for one pod on a node: the node, and each device where the pod needs no more than one."""
+    """The places for one pod on a node: the node, and each device that ``serves`` where the pod needs no more than
+    one."""
     pod, nodes = request.request, context.ledger.nodes
     key, number = (*domain.key, nodes.rows[rank].id), nodes.class_of[rank]
     if pod.whole > 1 or pod.cpu_milli or pod.memory_mib:
         yield Domain(key, (Usable(number, costs, uniform=False),), rank)
     if pod.whole <= 1:
         for at, cost in enumerate(costs):
-            if cost:
+            if cost and serves(at):
                 only = tuple(cost if each == at else 0 for each in range(len(costs)))
                 yield Domain((*key, f"{at:04d}"), (Usable(number, only, uniform=False),), rank)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from scheduling.engine.placement.free import NodeFree, pods_in
-from scheduling.engine.placement.held_pods import HeldPods
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import HeldPods, Ledger
 from scheduling.engine.placement.nodes import Where
 from scheduling.engine.placement.pod_request import PodRequest
-from scheduling.engine.preemption.victims import Unit
+from scheduling.engine.preemption.victims import Victim
 
 
 class VictimCapacity:
@@ -17,7 +16,7 @@ class VictimCapacity:
     """
 
     def __init__(
-        self, ledger: AnyLedger, request: PodRequest, pods: int, tally: HeldPods, closed: frozenset[int]
+        self, ledger: Ledger, request: PodRequest, pods: int, tally: HeldPods, closed: frozenset[int]
     ) -> None:
         self._later = ledger.later.free
         self._request = request
@@ -41,9 +40,9 @@ class VictimCapacity:
         """Whether one of the domains holds all pods."""
         return bool(self.ready)
 
-    def concerns(self, unit: Unit) -> bool:
-        """Whether the unit holds something the preemptor could use."""
-        for rank, picks in unit.spots:
+    def concerns(self, victim: Victim) -> bool:
+        """Whether the victim holds something the preemptor could use."""
+        for rank, picks in victim.spots:
             if rank in self._where and rank not in self._closed:
                 costs = self._where[rank][1]
                 for at, _ in picks:
@@ -51,10 +50,10 @@ class VictimCapacity:
                         return True
         return False
 
-    def change(self, unit: Unit, sign: int) -> None:
-        """Let a unit go (1) or come back (-1)."""
-        workload = unit.placed.workload
-        for rank, picks in unit.spots:
+    def change(self, victim: Victim, sign: int) -> None:
+        """Let a victim go (1) or come back (-1)."""
+        workload = victim.placed.workload
+        for rank, picks in victim.spots:
             if rank in self._where and rank not in self._closed:
                 node_free = self._free.get(rank)
                 if node_free is None:

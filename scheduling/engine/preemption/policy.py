@@ -13,7 +13,7 @@ from scheduling.engine.quota.tree import ROOT, QuotaAccounts
 
 BY_ENTITLEMENT, BY_GUARANTEE, BY_NEXT_ENTITLEMENT = 1, 2, 4
 """By what the fair-share rule measures what is due to a branch, as bits."""
-ANY_DUE = BY_ENTITLEMENT | BY_GUARANTEE
+EITHER_BASE = BY_ENTITLEMENT | BY_GUARANTEE
 """By either, whichever gives more."""
 NONE = -UNLIMITED
 """The surplus of a branch that the fair-share rule takes nothing from."""
@@ -65,11 +65,9 @@ class PreemptionPolicy:
             return None
         if preemptor.reserved:
             return Rule.RESERVED
-        mode = self.policy.elastic_preemption
-        if mode is ElasticPreemption.NEVER:
+        if not self.may_preempt(preemptor):
             return None
-        same_team = preemptor.leaf == victim.leaf
-        if victim.priority < preemptor.priority and (mode is ElasticPreemption.PRIORITY or same_team):
+        if victim.priority < preemptor.priority and self.lower_in(preemptor) in (ROOT, victim.leaf):
             return Rule.PRIORITY
         if not self.by_shares(preemptor, victim):
             return None
@@ -77,37 +75,57 @@ class PreemptionPolicy:
         gone = (leaving if before is None else before).get(branch, 0)
         return Rule.FAIR_SHARE if self.surplus(preemptor, branch, leaving) > gone else None
 
+    def may_preempt(self, preemptor: WorkloadClaim | Candidate) -> bool:
+        """Whether it may have victims at all."""
+        return preemptor.reserved or self.has_elastic_preemption
+
+    @property
+    def has_elastic_preemption(self) -> bool:
+        """Whether elastic workloads may have victims."""
+        return self.policy.elastic_preemption is not ElasticPreemption.NEVER
+
+    def lower_in(self, preemptor: WorkloadClaim) -> int:
+        """The branch of which an elastic preemptor may take all of lower priority: any team's, or its own team's."""
+        return ROOT if self.policy.elastic_preemption is ElasticPreemption.PRIORITY else preemptor.leaf
+
+    def equal_only(self) -> bool:
+        """Whether the fair-share rule decides between equal priorities only."""
+        return self.policy.elastic_preemption is not ElasticPreemption.FAIR_SHARE
+
+    def highest_victim(self, priority: int) -> int | None:
+        """The highest priority of a victim that an elastic preemptor of this priority may have; ``None``: any."""
+        return priority if self.equal_only() else None
+
     def by_shares(self, preemptor: WorkloadClaim, victim: WorkloadClaim) -> bool:
         """Whether the fair-share rule decides between the two: of different teams and, under ``priority``, of equal
         priority."""
-        mode = self.policy.elastic_preemption
         if preemptor.reserved or victim.reserved or preemptor.leaf == victim.leaf:
             return False
-        return mode is ElasticPreemption.FAIR_SHARE or (
-            mode is ElasticPreemption.PRIORITY and victim.priority == preemptor.priority
-        )
+        return self.may_preempt(preemptor) and self._comparable(preemptor, victim)
+
+    def _comparable(self, one: WorkloadClaim, other: WorkloadClaim) -> bool:
+        return one.priority == other.priority or not self.equal_only()
 
     # --- The fair-share rule ---------------------------------------------------------------------------------
 
     def surplus(
-        self, preemptor: WorkloadClaim, branch: int, leaving: Mapping[int, int], dues: int = ANY_DUE
+        self, preemptor: WorkloadClaim, branch: int, leaving: Mapping[int, int], bases: int = EITHER_BASE
     ) -> int:
         """Milli-GPUs that a branch beside the preemptor's own uses beyond what is due to it; ``NONE``, if it is safe.
 
         This is the fair-share rule. Due is the entitlement or the guarantee, whichever gives more, as far as it counts
-        for the preemptor: see :meth:`dues_by_depth`.
+        for the preemptor: see :meth:`bases_by_depth`.
         """
         parting = self.accounts.tree.parting(preemptor.leaf, branch)
-        for depth, kept in self.dues_by_depth(preemptor, leaving, dues):
+        for depth, kept in self.bases_by_depth(preemptor, leaving, bases):
             if depth == parting:
                 return self.excess(branch, kept)
         return NONE
 
-    def dues_by_depth(
-        self, preemptor: WorkloadClaim, leaving: Mapping[int, int], dues: int = ANY_DUE
+    def bases_by_depth(
+        self, preemptor: WorkloadClaim, leaving: Mapping[int, int], bases: int = EITHER_BASE
     ) -> Iterator[tuple[int, int]]:
-        """The dues that count beside each branch of the preemptor's own, from its team upwards: the depth of the branch
-        and the dues.
+        """The bases that count beside each of the preemptor's own branches, from its team upwards, with its depth.
 
         A due counts only if the preemptor's own branches, from its team up to this one, stay within theirs once it has
         started and ``leaving`` has left.
@@ -116,15 +134,15 @@ class PreemptionPolicy:
         for depth in range(len(path) - 1, -1, -1):
             own = path[depth]
             after = used[own] + preemptor.milli - leaving.get(own, 0)
-            if dues & BY_ENTITLEMENT and after > self.entitled[own]:
-                dues &= ~BY_ENTITLEMENT
-            if dues & BY_GUARANTEE and after > self.accounts.quotas.guarantee[own]:
-                dues &= ~BY_GUARANTEE
-            if dues & BY_NEXT_ENTITLEMENT and after > self.next_entitled[own]:
-                dues &= ~BY_NEXT_ENTITLEMENT
-            if not dues:
+            if bases & BY_ENTITLEMENT and after > self.entitled[own]:
+                bases &= ~BY_ENTITLEMENT
+            if bases & BY_GUARANTEE and after > self.accounts.quotas.guarantee[own]:
+                bases &= ~BY_GUARANTEE
+            if bases & BY_NEXT_ENTITLEMENT and after > self.next_entitled[own]:
+                bases &= ~BY_NEXT_ENTITLEMENT
+            if not bases:
                 return
-            yield depth, dues
+            yield depth, bases
 
     def fair_branches(
         self,
@@ -139,8 +157,8 @@ class PreemptionPolicy:
         """
         above = self.above_beside(preemptor) if above is None else above
         found: list[list[int]] = [[] for _ in above]
-        for depth, dues in self.dues_by_depth(preemptor, leaving):
-            found[depth] = [each for each in above[depth] if self.excess(each, dues) > leaving.get(each, 0)]
+        for depth, bases in self.bases_by_depth(preemptor, leaving):
+            found[depth] = [each for each in above[depth] if self.excess(each, bases) > leaving.get(each, 0)]
         return found
 
     def above_beside(self, preemptor: WorkloadClaim) -> list[list[int]]:
@@ -152,17 +170,19 @@ class PreemptionPolicy:
         ]
 
     def branch_beside(self, leaf: int, other: int) -> int:
-        """The branch of the other leaf where the two part: it stands beside one of the leaf's own."""
-        return self.accounts.tree.paths[other][self.accounts.tree.parting(leaf, other)]
+        """The branch of the other leaf where the two part: it stands beside one of the leaf's own. A leaf parts from
+        itself in itself."""
+        path = self.accounts.tree.paths[other]
+        return path[min(self.accounts.tree.parting(leaf, other), len(path) - 1)]
 
-    def excess(self, branch: int, by: int = ANY_DUE) -> int:
-        """By how much a branch is above what is due to it, by whichever of these dues is least."""
+    def excess(self, branch: int, by: int = EITHER_BASE) -> int:
+        """By how much a branch is above what is due to it, by whichever of these bases is least."""
         if by == BY_NEXT_ENTITLEMENT:
             due = self.next_entitled[branch]
         else:
             guarantee = self.accounts.quotas.guarantee[branch]
             due = guarantee if by == BY_GUARANTEE else self.entitled[branch]
-            if by == ANY_DUE and guarantee < due:
+            if by == EITHER_BASE and guarantee < due:
                 due = guarantee
         return self.accounts.usage.used[branch] - due
 
@@ -177,9 +197,7 @@ class PreemptionPolicy:
             after[branch] = after.get(branch, 0) - preemptor.milli
         if self.rule(victim, preemptor, after) is not None:
             return True
-        comparable = self.policy.elastic_preemption is ElasticPreemption.FAIR_SHARE
-        comparable = comparable or victim.priority == preemptor.priority
-        if not comparable or victim.leaf == preemptor.leaf:
+        if not self._comparable(preemptor, victim) or victim.leaf == preemptor.leaf:
             return False
         branch = self.branch_beside(victim.leaf, preemptor.leaf)
         return self.surplus(victim, branch, after, BY_NEXT_ENTITLEMENT) > after[branch]

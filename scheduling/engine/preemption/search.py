@@ -6,49 +6,83 @@ most above its entitlement (from the root down into the branch of highest U/E); 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.model.snapshot import ElasticPreemption
-from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.placement.ledger import HeldPods, Ledger
+from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.capacity import VictimCapacity
-from scheduling.engine.preemption.lawful import Lawful, Sizes
-from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
-from scheduling.engine.preemption.victim_index import Lineup, VictimIndex
-from scheduling.engine.preemption.victims import Cost, PlacedWorkload, Tier, Unit
+from scheduling.engine.preemption.joint_eligibility import JointEligibility
+from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
+from scheduling.engine.preemption.victim_index import FirstVictims, VictimIndex
+from scheduling.engine.preemption.victims import Cost, PlacedWorkload, Tier, Victim
+from scheduling.engine.quota.charging import NOTHING_LEAVES, Ceiling, Charges
 from scheduling.engine.quota.tree import ROOT
 
 
+@dataclass(slots=True)
+class PreemptionContext:
+    """What the searches of one pool look at. Nothing of it changes during a search."""
+
+    ledger: Ledger
+    charges: Charges
+    preemption_policy: PreemptionPolicy
+
+    def search(self, request: PreemptionRequest, held: HeldPods, index: VictimIndex) -> Search:
+        """A search among these workloads, in the domains of which ``held`` counts the pods."""
+        return Search(self, request, held, index)
+
+
 @dataclass(frozen=True, slots=True)
-class Victims:
+class PreemptionRequest:
+    """A preemptor: its claim, what its pods request, how many must start, and which nodes are not for it.
+
+    ``highest_victim``: up to which priority it may have victims at all (``None``: any).
+    """
+
+    claim: WorkloadClaim
+    request: PodRequest
+    pods: int
+    closed: frozenset[int]
+    highest_victim: int | None
+
+    def may_take(self, placed: PlacedWorkload) -> bool:
+        """Whether the workload's priority is not too high."""
+        return self.highest_victim is None or placed.workload.priority <= self.highest_victim
+
+    def ceiling_passed(
+        self, context: PreemptionContext, leaving: Mapping[int, int] = NOTHING_LEAVES
+    ) -> Ceiling | None:
+        """The ceiling it would pass if so much (by branch) left for it."""
+        claim = self.claim
+        return context.charges.ceiling_passed(
+            claim.leaf, claim.milli, reserved=claim.reserved, leaving=leaving
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VictimSet:
     """A set of victims for one preemptor, in the order in which they were chosen."""
 
-    units: tuple[Unit, ...]
+    victims: tuple[Victim, ...]
     rules: tuple[Rule, ...]
 
     @property
     def placed_workloads(self) -> Collection[PlacedWorkload]:
         """The workloads that are touched."""
-        return {unit.placed.workload.id: unit.placed for unit in self.units}.values()
-
-    @property
-    def workloads(self) -> int:
-        """How many they are."""
-        return len(self.placed_workloads)
+        return {victim.placed.workload.id: victim.placed for victim in self.victims}.values()
 
     @property
     def cost(self) -> Cost:
         """What a set costs: whether a workload leaves whole and the dearest victim's status and priority, then
         GPU-seconds lost in sum, GPUs, ids."""
         return (
-            max(unit.tier for unit in self.units),
-            sum(unit.lost_gpu_ms for unit in self.units),
-            sum(unit.milli for unit in self.units),
-            tuple(sorted({unit.placed.workload.id for unit in self.units})),
+            max(victim.tier for victim in self.victims),
+            sum(victim.lost_gpu_ms for victim in self.victims),
+            sum(victim.milli for victim in self.victims),
+            tuple(sorted({victim.placed.workload.id for victim in self.victims})),
         )
 
 
@@ -56,277 +90,199 @@ class Search:
     """One search for victims: inside given domains, among given workloads, by the order of this page."""
 
     def __init__(
-        self,
-        context: PreemptionContext,
-        request: PreemptionRequest,
-        held: HeldPods,
-        victims: VictimIndex,
+        self, context: PreemptionContext, request: PreemptionRequest, held: HeldPods, index: VictimIndex
     ) -> None:
         self._context = context
+        self._policy = context.preemption_policy
         self._request = request
         self._preemptor = request.claim
-        self._tree = context.preemption_policy.accounts.tree
+        self._tree = self._policy.accounts.tree
         self._capacity = VictimCapacity(context.ledger, request.request, request.pods, held, request.closed)
         self._leaving: dict[int, int] = {}
-        self._lawful = Lawful(context.preemption_policy, request.claim, self._leaving)
-        self._chosen: list[Unit] = []
-        self._shared: dict[int, Sizes] = {}
+        self._joint = JointEligibility(self._policy, request.claim, self._leaving)
+        self._chosen: list[Victim] = []
         self._taken: dict[str, set[int]] = {}
         self._gone: set[str] = set()
-        self._depths: dict[int, int] = {}
-        self._above_by: dict[int, float] = {}
-        self._above_beside: list[list[int]] | None = None
-        self._fair: list[list[int]] | None = None
-        self._under_ceilings = False
-        self._under_ceilings = self._passed() is None
-        self._victims = victims
+        self._index = index
         most = request.highest_victim
-        self._tiers = [tier for tier in victims.tiers() if most is None or tier[2] <= most]
-        self._lineups: dict[Tier, Lineup] = {}
-        self._lineups_for: tuple[int | None, bool] | None = None
-        self._at: dict[tuple[Tier, int, bool], int] = {}
+        self._tiers = [tier for tier in index.tiers() if most is None or tier[2] <= most]
 
-    def run(self, chosen: Sequence[Unit] = ()) -> Victims | None:
+    def run(self, chosen: Sequence[Victim] = ()) -> VictimSet | None:
         """The victims by the plain order, after those that are ``chosen`` already; ``None`` if the eligible ones do
         not suffice for the preemptor."""
         for each in chosen:
             self._take(each)
         while not self._enough():
-            unit = self._next() or self._next_in_another_order()
-            if unit is None:
+            victim = self._next() or self._next_in_another_order()
+            if victim is None:
                 return None
-            self._take(unit)
+            self._take(victim)
         self._give_back()
-        rules = self._lawful.rules(self._chosen)
-        if rules is None or not self._chosen or self._ping_pong():
+        rules = self._joint.rules(self._chosen)
+        if rules is None or not self._chosen or self._loops():
             return None
-        return Victims(tuple(self._chosen), tuple(rules))
+        return VictimSet(tuple(self._chosen), tuple(rules))
 
     def _enough(self) -> bool:
         return self._capacity.enough and self._passed() is None
 
     def _passed(self) -> int | None:
-        """The branch whose ceiling the preemptor would still pass; ``None`` too if it passes none with no victims."""
-        if self._under_ceilings:
-            return None
+        """The branch whose ceiling the preemptor would still pass."""
         passed = self._request.ceiling_passed(self._context, self._leaving)
         return None if passed is None else passed.branch
 
     # --- The next in order ----------------------------------------------------------------------------------
 
-    def _next(self) -> Unit | None:
-        """The first unit of the order that is lawful and of use."""
-        passed, lacks_place = self._passed(), not self._capacity.enough
-        if self._lineups_for != (passed, lacks_place):
-            self._lineups_for = (passed, lacks_place)
-            self._lineups.clear()
+    def _next(self) -> Victim | None:
+        """The first victim of the order that is eligible and of use."""
         for tier in self._tiers:
-            lineup = self._lineups.get(tier)
-            if lineup is None:
-                lineup = self._lineups[tier] = self._line_up(tier, passed, lacks_place=lacks_place)
-            unit = self._choose(tier, lineup)
-            if unit is not None:
-                return unit
+            victim = self._choose(tier, self._first_victims(tier))
+            if victim is not None:
+                return victim
         return None
 
-    def _line_up(self, tier: Tier, passed: int | None, *, lacks_place: bool) -> Lineup:
-        """The first units of a tier: under a passed ceiling any will do, elsewhere what the preemptor could use."""
+    def _first_victims(self, tier: Tier) -> FirstVictims:
+        """The first victims of a tier that are of use: under a passed ceiling any are, elsewhere what the preemptor
+        could use."""
+        return FirstVictims(self._tree, self._index.of_tier(tier), self._serving())
 
-        def first(leaf: int, units: Sequence[Unit]) -> Unit | None:
+    def _serving(self) -> Callable[[int, Victim], bool]:
+        """Tells whether a victim of a leaf is of use as things stand."""
+        passed, enough = self._passed(), self._capacity.enough
+
+        def serves(leaf: int, victim: Victim) -> bool:
             any_will_do = passed is not None and passed in self._tree.paths[leaf]
-            if not (any_will_do or lacks_place):
-                return None
-            key = (tier, leaf, any_will_do)
-            at = self._at.get(key, 0)
-            while at < len(units) and not self._serves(units[at], any_will_do=any_will_do):
-                at += 1
-            self._at[key] = at
-            return units[at] if at < len(units) else None
+            return (any_will_do or not enough) and self._serves(victim, any_will_do=any_will_do)
 
-        return Lineup(self._tree, self._victims.of_tier(tier), first)
+        return serves
 
-    def _serves(self, unit: Unit, *, any_will_do: bool) -> bool:
-        """Whether a unit is still there and of use: what is left of it, if some of its pods were chosen."""
-        id_ = unit.placed.workload.id
+    def _serves(self, victim: Victim, *, any_will_do: bool) -> bool:
+        """Whether a victim is still there and of use: what is left of it, if some of its pods were chosen."""
+        id_ = victim.placed.workload.id
         taken = self._taken.get(id_)
-        if id_ in self._gone or (taken and not unit.whole and unit.pods[0].pod_index in taken):
+        if id_ in self._gone or (taken and not victim.whole and victim.pods[0].pod_index in taken):
             return False
-        return any_will_do or self._capacity.concerns(unit.without(frozenset(taken)) if taken else unit)
+        return any_will_do or self._capacity.concerns(victim.without(frozenset(taken)) if taken else victim)
 
-    def _choose(self, tier: Tier, lineup: Lineup) -> Unit | None:
-        """Of a tier's first units the lawful one of the team most above its entitlement."""
-        preemptor, priority = self._preemptor, tier[2]
-        mode = self._context.preemption_policy.policy.elastic_preemption
-        if preemptor.reserved or (mode is ElasticPreemption.PRIORITY and priority < preemptor.priority):
-            return self._descend(lineup, ROOT)
-        if self._fair is None:
-            preemption_policy = self._context.preemption_policy
-            if self._above_beside is None:
-                self._above_beside = preemption_policy.above_beside(preemptor)
-            self._fair = preemption_policy.fair_branches(preemptor, self._leaving, self._above_beside)
-        if mode is ElasticPreemption.FAIR_SHARE and priority < preemptor.priority:
-            *above, own = self._fair
-            return self._first_of(lineup, [*above, [*own, preemptor.leaf]])
-        return self._first_of(lineup, self._fair)
+    def _choose(self, tier: Tier, firsts: FirstVictims) -> Victim | None:
+        """Of a tier's first victims the eligible one of the team most above its entitlement."""
+        preemptor, policy = self._preemptor, self._policy
+        lower = tier[2] < preemptor.priority
+        if preemptor.reserved or (lower and policy.lower_in(preemptor) == ROOT):
+            return self._descend(firsts, ROOT)
+        *above, own = self._fair_branches()
+        return self._first_of(firsts, [*above, [*own, preemptor.leaf] if lower else own])
 
-    def _first_of(self, lineup: Lineup, lawful: Sequence[Sequence[int]]) -> Unit | None:
-        """The first unit of that one of these branches which is most above its entitlement, level by level. They are
-        given by the depth at which they part from the preemptor's way down. Often it is one alone."""
-        some = [branch for level in lawful for branch in level]
-        if len(some) == 1:
-            return self._descend(lineup, some[0])
+    def _fair_branches(self) -> Sequence[Sequence[int]]:
+        return self._policy.fair_branches(self._preemptor, self._leaving)
+
+    def _first_of(self, firsts: FirstVictims, eligible: Sequence[Sequence[int]]) -> Victim | None:
+        """The first victim of that one of these branches which is most above its entitlement, level by level. They are
+        given by the depth at which they part from the preemptor's way down."""
         for depth, mine in enumerate(self._tree.paths[self._preemptor.leaf]):
-            branch = self._most_above(lineup, lawful[depth])
+            branch = self._most_above(firsts, eligible[depth])
             if branch is None:
                 continue
-            deeper = [each for level in lawful[depth + 1 :] for each in level]
-            if not (deeper and self._is_more_above(lineup, mine, deeper, branch)):
-                return self._descend(lineup, branch)
+            deeper = [each for level in eligible[depth + 1 :] for each in level]
+            if not self._is_more_above(firsts, mine, deeper, branch):
+                return self._descend(firsts, branch)
         return None
 
-    def _is_more_above(self, lineup: Lineup, mine: int, deeper: Sequence[int], other: int) -> bool:
+    def _is_more_above(self, firsts: FirstVictims, mine: int, deeper: Sequence[int], other: int) -> bool:
         """Whether a branch of the preemptor's own, of which only those ``deeper`` are eligible, is more above its
-        entitlement than another beside it, or their unit comes first."""
-        if not any(map(lineup.any_in, deeper)):
+        entitlement than another beside it, or their victim comes first."""
+        if not any(map(firsts.any_in, deeper)) or self._above(mine) < self._above(other):
             return False
-        if self._above(mine) > self._above(other):
-            return True
-        return self._above(mine) == self._above(other) and lineup.lowest(deeper) < lineup.lowest((other,))
+        return self._above(mine) > self._above(other) or firsts.lowest(deeper) < firsts.lowest((other,))
 
-    def _descend(self, lineup: Lineup, top: int) -> Unit | None:
-        """The first unit from a branch down into the one that is most above its entitlement; none, if none is
+    def _descend(self, firsts: FirstVictims, top: int) -> Victim | None:
+        """The first victim from a branch down into the one that is most above its entitlement; none, if none is
         there."""
         branch: int | None = top
         while branch is not None and self._tree.children[branch]:
-            branch = self._most_above(lineup, lineup.children(branch))
-        return None if branch is None else lineup.unit(branch)
+            branch = self._most_above(firsts, firsts.children(branch))
+        return None if branch is None else firsts.victim(branch)
 
-    def _most_above(self, lineup: Lineup, branches: Iterable[int]) -> int | None:
-        """That of some branches which is most above its entitlement and has a unit; of equal ones whose unit comes
+    def _most_above(self, firsts: FirstVictims, branches: Iterable[int]) -> int | None:
+        """That of some branches which is most above its entitlement and has a victim; of equal ones whose victim comes
         first."""
-        most, equal = -inf, []
+        most = -inf
+        equal: list[int] = []
         for branch in branches:
             above = self._above(branch)
-            if above >= most and lineup.any_in(branch):
-                if above > most:
-                    most, equal = above, [branch]
-                else:
-                    equal.append(branch)
+            if above >= most and firsts.any_in(branch):
+                equal = [*equal, branch] if above == most else [branch]
+                most = above
         if len(equal) > 1:
-            return min(equal, key=lambda branch: lineup.lowest((branch,)))
+            return min(equal, key=lambda branch: firsts.lowest((branch,)))
         return equal[0] if equal else None
 
     def _above(self, branch: int) -> float:
         """How far a branch is above its entitlement."""
-        found = self._above_by.get(branch)
-        if found is None:
-            found = self._context.preemption_policy.above(branch, self._preemptor, self._leaving)
-            self._above_by[branch] = found
-        return found
+        return self._policy.above(branch, self._preemptor, self._leaving)
 
-    def _next_in_another_order(self) -> Unit | None:
-        """Where no unit is eligible any more: the first that would be if it left before some of those chosen."""
-        allowances = self._lawful.allowances(self._shared)
-        lawful: list[list[int]] = [[] for _ in self._tree.paths[self._preemptor.leaf]]
+    def _next_in_another_order(self) -> Victim | None:
+        """Where no victim is eligible any more: the first that would be if it left before some of those chosen."""
+        allowances = self._joint.allowances(self._joint.shared(self._chosen))
+        eligible: list[list[int]] = [[] for _ in self._tree.paths[self._preemptor.leaf]]
         for branch in allowances:
-            lawful[len(self._tree.paths[branch]) - 1].append(branch)
+            eligible[len(self._tree.paths[branch]) - 1].append(branch)
+        serves = self._serving()
+
+        def joins(leaf: int, victim: Victim) -> bool:
+            """Whether it is of use, and may go together with those chosen: what its branch still gives, or, of a
+            workload of which some pods were chosen, the rest with them."""
+            id_, branch = victim.placed.workload.id, self._policy.branch_beside(self._preemptor.leaf, leaf)
+            begun = victim.whole and id_ in self._taken
+            if not (begun or victim.milli < allowances[branch]) or not serves(leaf, victim):
+                return False
+            rest = victim.without(frozenset(self._taken[id_])) if begun else victim
+            return not begun or self._joint.rules([*self._chosen, rest]) is not None
+
         for tier in self._tiers if allowances else ():
-            first = partial(self._first_in_another_order, allowances)
-            unit = self._first_of(Lineup(self._tree, self._victims.of_tier(tier), first), lawful)
-            if unit is not None:
-                return unit
+            firsts = FirstVictims(self._tree, self._index.of_tier(tier), joins)
+            victim = self._first_of(firsts, eligible)
+            if victim is not None:
+                return victim
         return None
-
-    def _first_in_another_order(
-        self, allowances: Mapping[int, int], leaf: int, units: Sequence[Unit]
-    ) -> Unit | None:
-        """The first of a leaf's units that may go together with those chosen."""
-        passed = self._passed()
-        any_will_do = passed is not None and passed in self._tree.paths[leaf]
-        if self._capacity.enough and not any_will_do:
-            return None
-        allowance = allowances[self._lawful.branch(leaf)]
-        for unit in units:
-            begun = unit.whole and unit.placed.workload.id in self._taken
-            serves = (begun or unit.milli < allowance) and self._serves(unit, any_will_do=any_will_do)
-            if serves and self._may_join(unit, begun=begun):
-                return unit
-        return None
-
-    def _may_join(self, unit: Unit, *, begun: bool) -> bool:
-        """Whether a unit may go together with those chosen. Its branch gives so much; where some of
-        its pods were chosen, it leaves at once with them, and that is judged anew."""
-        if not begun:
-            return True
-        rest = unit.without(frozenset(self._taken[unit.placed.workload.id]))
-        return self._lawful.rules([*self._chosen, rest]) is not None
 
     # --- Taking and giving back -----------------------------------------------------------------------------
 
-    def _take(self, unit: Unit) -> None:
-        """Choose a unit. Of a workload that goes whole, only what was not chosen already counts."""
-        id_ = unit.placed.workload.id
+    def _take(self, victim: Victim) -> None:
+        """Choose a victim. Of a workload that goes whole, only what was not chosen already counts."""
+        id_ = victim.placed.workload.id
         taken = self._taken.setdefault(id_, set())
-        if unit.whole:
+        if victim.whole:
             self._gone.add(id_)
-            unit = unit.without(frozenset(taken)) if taken else unit
-        taken.update(pod.pod_index for pod in unit.pods)
-        self._chosen.append(unit)
-        self._lawful.share(unit, self._shared)
-        self._change(unit, 1)
-        for lineup in self._lineups.values():
-            lineup.renew(unit.placed.leaf)
+            victim = victim.without(frozenset(taken)) if taken else victim
+        taken.update(pod.pod_index for pod in victim.pods)
+        self._chosen.append(victim)
+        self._change(victim, 1)
 
-    def _change(self, unit: Unit, sign: int) -> None:
-        self._capacity.change(unit, sign)
-        self._fair = None
-        milli = sign * unit.milli
-        for branch in (ROOT, *self._tree.paths[unit.placed.leaf]):
-            self._leaving[branch] = self._leaving.get(branch, 0) + milli
-            self._above_by.pop(branch, None)
+    def _change(self, victim: Victim, sign: int) -> None:
+        self._capacity.change(victim, sign)
+        for branch in (ROOT, *self._tree.paths[victim.placed.leaf]):
+            self._leaving[branch] = self._leaving.get(branch, 0) + sign * victim.milli
 
     def _give_back(self) -> None:
-        """Spare each unit without which the preemptor fits and may take the others, last chosen first."""
-        depths = Counter(map(self._depth, self._chosen))
-        # If all are as near to it in the tree, none of them makes the others eligible.
-        near = not self._preemptor.reserved and len(depths) > 1
-        for unit in reversed(tuple(self._chosen)):
-            if not unit.whole and any(each.whole and each.placed is unit.placed for each in self._chosen):
+        """Spare each victim without which the preemptor fits and may take the others, last chosen first."""
+        for victim in reversed(tuple(self._chosen)):
+            if not victim.whole and any(each.whole and each.placed is victim.placed for each in self._chosen):
                 continue
-            depth = self._depth(unit)
-            self._change(unit, -1)
-            if not self._enough() or (near and depth > min(depths) and self._makes_lawful(unit)):
-                self._change(unit, 1)
-                continue
-            self._chosen.remove(unit)
-            depths -= Counter((depth,))
-            if near:
-                self._shared = self._shared_without(unit)
+            self._change(victim, -1)
+            others = [each for each in self._chosen if each is not victim]
+            if self._enough() and self._may_take(others):
+                self._chosen = others
+            else:
+                self._change(victim, 1)
 
-    def _makes_lawful(self, unit: Unit) -> bool:
-        """Whether the preemptor may take the others only because this one, nearer to it in the tree, goes."""
-        rest = self._shared_without(unit)
-        return any(self._lawful.allowance(branch, sizes) <= 0 for branch, sizes in rest.items())
+    def _may_take(self, victims: Sequence[Victim]) -> bool:
+        """Whether the preemptor may take these victims, without some that were chosen besides."""
+        return self._joint.rules(victims) is not None
 
-    def _shared_without(self, unit: Unit) -> dict[int, Sizes]:
-        """What is taken by the fair-share rule if a unit is not."""
-        others = [each for each in self._chosen if each.placed is unit.placed and each is not unit]
-        return self._lawful.without(unit, self._shared, others)
-
-    def _depth(self, unit: Unit) -> int:
-        """How far down the unit's branch and the preemptor's are the same."""
-        leaf = unit.placed.leaf
-        depth = self._depths.get(leaf)
-        if depth is None:
-            depth = self._depths[leaf] = self._tree.parting(self._preemptor.leaf, leaf)
-        return depth
-
-    def _ping_pong(self) -> bool:
+    def _loops(self) -> bool:
         """Whether a victim that leaves whole could at once preempt the preemptor in turn."""
-        if self._preemptor.reserved:
-            return False
-        preemption_policy = self._context.preemption_policy
-        return any(
-            unit.whole and preemption_policy.loops(self._preemptor, unit.claim, self._leaving)
-            for unit in self._chosen
+        return not self._preemptor.reserved and any(
+            victim.whole and self._policy.loops(self._preemptor, victim.claim, self._leaving)
+            for victim in self._chosen
         )

@@ -1,56 +1,35 @@
-"""Eligible victims by their place in the order of victims: a port, and its plain answers (section 7)."""
+"""Eligible victims by their place in the order of victims (section 7)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Protocol
 
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.placement.ledger import AnyLedger
-from scheduling.engine.preemption.victims import PlacedWorkload, Tier, Unit, UnitKey
+from scheduling.engine.placement.ledger import Ledger
+from scheduling.engine.preemption.victims import PlacedWorkload, Tier, Victim, VictimKey
 from scheduling.engine.quota.tree import Tree
 
 
-class TierIndex(Protocol):
-    """What can be taken of one tier."""
-
-    def units(self, leaf: int) -> Sequence[Unit]:
-        """All of a leaf, by their keys."""
-
-    def children(self, branch: int) -> Sequence[int]:
-        """The children of a branch, but for those below which there is none."""
-
-
-class VictimIndex(Protocol):
-    """What can be taken of some workloads, by tier. An implementation must leave nothing out."""
-
-    def tiers(self) -> Sequence[Tier]:
-        """The tiers of which there is any, in order."""
-
-    def of_tier(self, tier: Tier) -> TierIndex:
-        """What there is of a tier."""
-
-
-class PlainTier:
+class TierIndex:
     """What can be taken of one tier, by leaf."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._by_leaf: dict[int, list[Unit]] = {}
+        self._by_leaf: dict[int, list[Victim]] = {}
         self._branches: set[int] = set()
 
-    def add(self, leaf: int, unit: Unit) -> None:
-        """Put in a unit."""
-        self._by_leaf.setdefault(leaf, []).append(unit)
+    def add(self, leaf: int, victim: Victim) -> None:
+        """Put in a victim."""
+        self._by_leaf.setdefault(leaf, []).append(victim)
         self._branches.update(self._tree.paths[leaf])
 
     def sort(self) -> None:
-        """Have the units of each leaf in order."""
-        for units in self._by_leaf.values():
-            units.sort(key=attrgetter("key"))
+        """Have the victims of each leaf in order."""
+        for victims in self._by_leaf.values():
+            victims.sort(key=attrgetter("key"))
 
-    def units(self, leaf: int) -> Sequence[Unit]:
+    def of_leaf(self, leaf: int) -> Sequence[Victim]:
         """All of a leaf, by their keys."""
         return self._by_leaf.get(leaf, ())
 
@@ -59,17 +38,17 @@ class PlainTier:
         return [child for child in self._tree.children[branch] if child in self._branches]
 
 
-class PlainVictims:
-    """What can be taken of these workloads, sorted at once."""
+class VictimIndex:
+    """What can be taken of these workloads, by tier."""
 
-    def __init__(self, ledger: AnyLedger, tree: Tree, placed_workloads: Iterable[PlacedWorkload]) -> None:
-        self._tiers: dict[Tier, PlainTier] = {}
+    def __init__(self, ledger: Ledger, tree: Tree, placed_workloads: Iterable[PlacedWorkload]) -> None:
+        self._tiers: dict[Tier, TierIndex] = {}
         for placed in placed_workloads:
-            for unit in placed.units(ledger):
-                tier = self._tiers.get(unit.tier)
+            for victim in placed.as_victims(ledger):
+                tier = self._tiers.get(victim.tier)
                 if tier is None:
-                    tier = self._tiers[unit.tier] = PlainTier(tree)
-                tier.add(placed.leaf, unit)
+                    tier = self._tiers[victim.tier] = TierIndex(tree)
+                tier.add(placed.leaf, victim)
         for tier in self._tiers.values():
             tier.sort()
 
@@ -77,75 +56,43 @@ class PlainVictims:
         """The tiers of which there is any, in order."""
         return sorted(self._tiers)
 
-    def of_tier(self, tier: Tier) -> PlainTier:
+    def of_tier(self, tier: Tier) -> TierIndex:
         """What there is of a tier."""
         return self._tiers[tier]
 
 
-First = Callable[[int, Sequence[Unit]], Unit | None]
-"""The first unit of a leaf that is there and of use, given the leaf and all its units in order."""
-LAST: UnitKey = (UNLIMITED, "", 0)
+LAST: VictimKey = (UNLIMITED, "", 0)
 """Where there is none."""
 
 
-class Lineup:
-    """By leaf the first unit of one tier that is still there and of use to the preemptor.
+class FirstVictims:
+    """By leaf the first victim of one tier that ``serves``, given the leaf and the victim."""
 
-    A search goes down into few branches; in the others nothing is looked for. What was found holds until a unit of
-    the leaf is chosen: whether a unit is there and of use does not hang on other teams.
-    """
-
-    def __init__(self, tree: Tree, shelf: TierIndex, first: First) -> None:
+    def __init__(self, tree: Tree, tier: TierIndex, serves: Callable[[int, Victim], bool]) -> None:
         self._tree = tree
-        self._shelf = shelf
-        self._first = first
-        self._rows: dict[int, Sequence[Unit]] = {}
-        self._units: dict[int, Unit | None] = {}
-        self._any: dict[int, bool] = {}
-        self._lowest: dict[int, UnitKey] = {}
+        self._tier = tier
+        self._serves = serves
 
-    def unit(self, leaf: int) -> Unit | None:
-        """The first unit of a leaf."""
-        if leaf not in self._units:
-            row = self._rows.get(leaf)
-            if row is None:
-                row = self._rows[leaf] = self._shelf.units(leaf)
-            self._units[leaf] = self._first(leaf, row)
-        return self._units[leaf]
+    def victim(self, leaf: int) -> Victim | None:
+        """The first victim of a leaf."""
+        return next((victim for victim in self._tier.of_leaf(leaf) if self._serves(leaf, victim)), None)
 
     def any_in(self, branch: int) -> bool:
         """Whether there is any below a branch."""
-        found = self._any.get(branch)
-        if found is None:
-            if self._tree.children[branch]:
-                found = any(self.any_in(child) for child in self.children(branch))
-            else:
-                found = self.unit(branch) is not None
-            self._any[branch] = found
-        return found
+        if self._tree.children[branch]:
+            return any(map(self.any_in, self.children(branch)))
+        return self.victim(branch) is not None
 
-    def lowest(self, branches: Iterable[int]) -> UnitKey:
+    def lowest(self, branches: Iterable[int]) -> VictimKey:
         """The first key of all below some branches: of equal branches that one decides."""
-        return min([self._lowest_of(each) for each in branches], default=LAST)
+        return min(map(self._lowest_in, branches), default=LAST)
 
-    def _lowest_of(self, branch: int) -> UnitKey:
-        found = self._lowest.get(branch)
-        if found is None:
-            if self._tree.children[branch]:
-                found = self.lowest(self.children(branch))
-            else:
-                unit = self.unit(branch)
-                found = LAST if unit is None else unit.key
-            self._lowest[branch] = found
-        return found
+    def _lowest_in(self, branch: int) -> VictimKey:
+        if self._tree.children[branch]:
+            return self.lowest(self.children(branch))
+        victim = self.victim(branch)
+        return LAST if victim is None else victim.key
 
     def children(self, branch: int) -> Sequence[int]:
-        """The children of a branch below which the tier has units."""
-        return self._shelf.children(branch)
-
-    def renew(self, leaf: int) -> None:
-        """Have the first unit of a leaf looked for again."""
-        self._units.pop(leaf, None)
-        for branch in self._tree.paths[leaf]:
-            self._any.pop(branch, None)
-            self._lowest.pop(branch, None)
+        """The children of a branch below which the tier has victims."""
+        return self._tier.children(branch)

@@ -13,7 +13,7 @@ from scheduling.engine.model.snapshot import (
     Policy,
     WorkloadInfo,
 )
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.node_index import Spot
 from scheduling.engine.preemption.policy import WorkloadClaim
 
@@ -24,12 +24,9 @@ WITHOUT_PODS = (OpenStatus.PENDING, OpenStatus.QUEUED)
 Tier = tuple[bool, int, int]
 """What is dearest about a victim: whether it goes whole, its status, its priority."""
 Cost = tuple[Tier, int, int, tuple[str, ...]]
-"""What a set of victims costs, see :attr:`~scheduling.engine.preemption.search.Victims.cost`."""
-UnitKey = tuple[int, str, int]
+"""What a set of victims costs, see :attr:`~scheduling.engine.preemption.search.VictimSet.cost`."""
+VictimKey = tuple[int, str, int]
 """What is lost, whose it is, minus the pod's index."""
-
-NOT_ASKED = -1
-"""In place of a time that has not been asked for yet."""
 
 
 @dataclass(slots=True)
@@ -49,10 +46,9 @@ class PlacedWorkload:
 
     __slots__ = (
         "_claim",
-        "_since",
         "_spots",
-        "_units",
-        "_units_at",
+        "_victims",
+        "_victims_at",
         "clock",
         "fresh",
         "leaf",
@@ -83,18 +79,15 @@ class PlacedWorkload:
         self.shrunk = False
         self.victims: Sequence[str] = ()
         self.milli = milli_of(pods) if milli is None else milli
-        self._units: tuple[Unit, ...] | None = None
-        self._units_at = 0
-        self._since: int | None = NOT_ASKED
+        self._victims: tuple[Victim, ...] | None = None
+        self._victims_at = 0
         self._claim: WorkloadClaim | None = None
         self._spots: Mapping[int, Spot] | None = None
 
     @property
     def lost_ms(self) -> int:
         """Milliseconds of work that are lost if it goes now: since its last checkpoint, else since its start."""
-        since = self._since
-        if since == NOT_ASKED:
-            since = self._since = self.working_since
+        since = self.working_since
         return 0 if since is None else max(0, self.clock.now - since)
 
     @property
@@ -125,15 +118,15 @@ class PlacedWorkload:
 
     def _changed(self) -> None:
         self.milli = milli_of(self.pods)
-        self._units = self._claim = self._spots = None
+        self._victims = self._claim = self._spots = None
 
-    def spots(self, ledger: AnyLedger) -> Mapping[int, Spot]:
+    def spots(self, ledger: Ledger) -> Mapping[int, Spot]:
         """Where the pods are, by index, as far as their nodes are there."""
         if self._spots is None:
             self._spots = {pod.pod_index: spot for pod in self.pods if (spot := ledger.spot(pod)) is not None}
         return self._spots
 
-    def waits_for_victims(self, ledger: AnyLedger) -> bool:
+    def waits_for_victims(self, ledger: Ledger) -> bool:
         """Whether its pods are kept back, because a stopping workload still holds what it was promised."""
         return self.workload.status in WITHOUT_PODS and ledger.waits(self.workload, self.pods)
 
@@ -149,36 +142,45 @@ class PlacedWorkload:
         """The tier of a pod: lower for one above the minimum."""
         spare = len(self.pods) - self.workload.min_pods
         whole = spare <= 0 or sum(pod.pod_index < pod_index for pod in self.pods) < self.workload.min_pods
+        return self.tier(whole=whole)
+
+    def tier(self, *, whole: bool) -> Tier:
+        """The tier of the whole workload, or of its pods above the minimum."""
         return (whole, COST_OF_STATUS[self.workload.status], self.workload.priority)
 
     def tiers(self) -> set[Tier]:
         """The tiers of all that can be taken of it."""
-        cost, priority = COST_OF_STATUS[self.workload.status], self.workload.priority
-        if len(self.pods) > self.workload.min_pods:
-            return {(False, cost, priority), (True, cost, priority)}
-        return {(True, cost, priority)}
+        spare = len(self.pods) > self.workload.min_pods
+        return {self.tier(whole=whole) for whole in ((True, False) if spare else (True,))}
 
-    def units(self, ledger: AnyLedger) -> tuple[Unit, ...]:
+    def as_victims(self, ledger: Ledger) -> tuple[Victim, ...]:
         """Everything that can be taken of it: the pods above its minimum one by one, and the whole."""
-        if self._units is None:
+        if self._victims is None:
             pods = sorted(self.pods, key=lambda pod: pod.pod_index)
-            spare = [Unit(ledger, self, (pod,), whole=False) for pod in pods[self.workload.min_pods :]]
-            self._units = (*spare, Unit(ledger, self, tuple(pods), whole=True))
-        elif self._units_at != self.clock.now:
+            spare = [Victim(ledger, self, (pod,), whole=False) for pod in pods[self.workload.min_pods :]]
+            self._victims = (*spare, Victim(ledger, self, tuple(pods), whole=True))
+        elif self._victims_at != self.clock.now:
             lost_ms = self.lost_ms
-            for unit in self._units:
-                unit.count_lost(lost_ms)
-        self._units_at = self.clock.now
-        return self._units
+            for victim in self._victims:
+                victim.count_lost(lost_ms)
+        self._victims_at = self.clock.now
+        return self._victims
 
-    def ends_at(self, now: int, default_limit_ms: int | None) -> int | None:
+    def ends_at(self, policy: Policy) -> int | None:
         """When its time is over at the latest, never in the past; ``None`` if it has no limit."""
-        limit = self.workload.time_limit_ms
-        limit = default_limit_ms if limit is None else limit
+        now, limit = self.clock.now, policy.limit_ms(self.workload.time_limit_ms)
         if limit is None:
             return None
-        started = self.workload.started_at if self.workload.status is OpenStatus.RUNNING else None
-        return max(now, (now if started is None else started) + limit)
+        due = due_at(self.workload, policy)
+        return now + limit if due is None else max(now, due)
+
+
+def due_at(workload: WorkloadInfo, policy: Policy) -> int | None:
+    """When a running workload has used up its time limit; ``None`` for others, and without a limit."""
+    limit = policy.limit_ms(workload.time_limit_ms)
+    if limit is None or workload.started_at is None or workload.status is not OpenStatus.RUNNING:
+        return None
+    return workload.started_at + limit
 
 
 def protects(policy: Policy) -> bool:
@@ -187,15 +189,16 @@ def protects(policy: Policy) -> bool:
 
 
 def protected(workload: WorkloadInfo, policy: Policy, now: int) -> bool:
-    """Whether an elastic workload is spared by other elastic ones: it runs too short, or has been preempted too
-    often."""
-    if policy.max_preemptions is not None and workload.preemptions_24h >= policy.max_preemptions:
-        return True
-    return (
-        workload.status is OpenStatus.RUNNING
-        and workload.started_at is not None
-        and now - workload.started_at < policy.min_runtime_ms
-    )
+    """Whether an elastic workload is spared by other elastic ones."""
+    runs = workload.status is OpenStatus.RUNNING and workload.started_at is not None
+    return is_spared(workload, policy, now - (workload.started_at or 0) if runs else None)
+
+
+def is_spared(workload: WorkloadInfo, policy: Policy, ran_ms: int | None) -> bool:
+    """Whether it has run too short, or has been preempted too often; ``ran_ms`` is ``None`` if it does not run."""
+    most = policy.max_preemptions
+    too_often = most is not None and workload.preemptions_24h >= most
+    return too_often or (ran_ms is not None and ran_ms < policy.min_runtime_ms)
 
 
 def milli_of(pods: Iterable[PodPlacement]) -> int:
@@ -203,7 +206,7 @@ def milli_of(pods: Iterable[PodPlacement]) -> int:
     return sum([share.milli for pod in pods for share in pod.devices])
 
 
-class Unit:
+class Victim:
     """What can be taken at once: one pod above a workload's minimum, or (``whole``) the workload.
 
     ``tier`` and ``key`` are its place in the order of victims: before the team decides, and inside the team (least
@@ -213,23 +216,22 @@ class Unit:
     __slots__ = ("_ledger", "_spots", "key", "lost_gpu_ms", "milli", "placed", "pods", "tier", "whole")
 
     def __init__(
-        self, ledger: AnyLedger, placed: PlacedWorkload, pods: tuple[PodPlacement, ...], *, whole: bool
+        self, ledger: Ledger, placed: PlacedWorkload, pods: tuple[PodPlacement, ...], *, whole: bool
     ) -> None:
-        workload = placed.workload
         self._ledger = ledger
         self._spots: tuple[Spot, ...] | None = None
         self.placed = placed
         self.pods = pods
         self.whole = whole
         self.milli = milli_of(pods)
-        self.tier: Tier = (whole, COST_OF_STATUS[workload.status], workload.priority)
+        self.tier = placed.tier(whole=whole)
         self.count_lost(placed.lost_ms)
 
     def count_lost(self, lost_ms: int) -> None:
         """Have so much work be lost: whoever is kept from cycle to cycle has more to lose in the next."""
         self.lost_gpu_ms = self.milli * lost_ms // GPU_MILLI
         last = -self.pods[0].pod_index if self.pods else 0
-        self.key: UnitKey = (self.lost_gpu_ms, self.placed.workload.id, last)
+        self.key: VictimKey = (self.lost_gpu_ms, self.placed.workload.id, last)
 
     @property
     def claim(self) -> WorkloadClaim:
@@ -244,7 +246,7 @@ class Unit:
             self._spots = tuple([known[pod.pod_index] for pod in self.pods if pod.pod_index in known])
         return self._spots
 
-    def without(self, gone: frozenset[int]) -> Unit:
+    def without(self, gone: frozenset[int]) -> Victim:
         """The same, less the pods with these indexes."""
         rest = tuple(pod for pod in self.pods if pod.pod_index not in gone)
-        return Unit(self._ledger, self.placed, rest, whole=self.whole)
+        return Victim(self._ledger, self.placed, rest, whole=self.whole)

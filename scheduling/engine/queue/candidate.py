@@ -8,11 +8,10 @@ from enum import IntEnum, auto
 from scheduling.engine.model.snapshot import RESERVED_PRIORITY, WorkloadInfo
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.quota.charging import Ceiling
+from scheduling.engine.quota.demand import ReservedWant
 
 OwnKey = tuple[int, int, str]
 """Keys 2, 4 and 5 of the queue's order, the order inside a team: -priority, submission, id."""
-Kind = tuple[PodRequest, int, int | None]
-"""What candidates have in common that the same thing keeps from a place: the request, the pods, the time limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,12 +32,10 @@ class PoolRequest:
     counts: bool = True
     next_milli: int = field(init=False)
     wanted_milli: int = field(init=False)
-    kind: Kind = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "next_milli", self.pods * self.pod_milli)
         object.__setattr__(self, "wanted_milli", self.wanted_pods * self.pod_milli if self.counts else 0)
-        object.__setattr__(self, "kind", (self.request, self.pods, self.time_limit_ms))
 
     def of_one_pod(self) -> PoolRequest:
         """That of one more pod."""
@@ -55,7 +52,6 @@ class Candidate:
     __slots__ = (
         "id",
         "key",
-        "kind",
         "leaf",
         "next_milli",
         "pods",
@@ -74,12 +70,16 @@ class Candidate:
         self.request = pool_request.request
         self.pods = pool_request.pods
         self.next_milli = pool_request.next_milli
-        self.kind = pool_request.kind
         self.several = False
         self.id = id_ = workload.id
         self.priority = priority = workload.priority
         self.reserved = priority >= RESERVED_PRIORITY
         self.key: OwnKey = (-priority, workload.submitted_at, id_)
+
+    def reserved_want(self) -> ReservedWant:
+        """What it counts in the demand if it is reserved."""
+        takes = self.pool_request
+        return ReservedWant(self.key, self.leaf, takes.pod_milli, takes.next_milli, takes.wanted_pods)
 
 
 class Cause(IntEnum):

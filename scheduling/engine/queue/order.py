@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from operator import attrgetter
-from typing import Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from scheduling.engine.model.snapshot import (
     GPU_MILLI,
@@ -25,35 +25,10 @@ from scheduling.engine.model.snapshot import (
     Fairness,
     Policy,
 )
-from scheduling.engine.queue.candidate import OwnKey
-from scheduling.engine.quota.tree import QuotaAccounts
+from scheduling.engine.queue.candidate import Candidate
+from scheduling.engine.quota.tree import ROOT, QuotaAccounts, Tree
 
-
-class Queued(Protocol):
-    """What the order has to know of a candidate."""
-
-    @property
-    def id(self) -> str:
-        """Its id, the last key."""
-
-    @property
-    def leaf(self) -> int:
-        """Its team's leaf of the tree."""
-
-    @property
-    def reserved(self) -> bool:
-        """Its class."""
-
-    @property
-    def key(self) -> OwnKey:
-        """Its place inside its team."""
-
-    @property
-    def next_milli(self) -> int:
-        """What it takes when its turn comes."""
-
-
-C = TypeVar("C", bound=Queued)
+C = TypeVar("C", bound=Candidate)
 
 Ratio = Callable[[int, int], float]
 """How well served a branch is, given the milli-GPUs its next candidate would add (never less with more); lower comes
@@ -64,7 +39,7 @@ Level = tuple[bool, int]
 """Keys 1 and 2 of the order, as far as they come before 3: whether elastic, and minus the priority."""
 
 
-def level_of(policy: Policy, candidate: Queued) -> Level:
+def level_of(policy: Policy, candidate: Candidate) -> Level:
     """The level of a candidate."""
     return level_at(policy, -candidate.key[0])
 
@@ -108,7 +83,48 @@ def fairness_ratio(
     return by_usage if policy.fairness is Fairness.USAGE else by_entitlement
 
 
-def branch_key(branch: int, head: Queued, ratio: Ratio) -> tuple[float, int, str]:
+def branch_key(branch: int, head: Candidate, ratio: Ratio) -> tuple[float, int, str]:
     """The place of a branch among those beside it, by its ratio and its next candidate: keys 3 to 5."""
     _, submitted_at, id_ = head.key
     return (ratio(branch, head.next_milli), submitted_at, id_)
+
+
+class CandidateQueue(Generic[C]):
+    """Candidates of one pool, taken one by one in the order of this page, by the ratios of the moment."""
+
+    def __init__(self, tree: Tree, ratio: Ratio, levels: Mapping[Level, Line[C]]) -> None:
+        self._tree = tree
+        self._ratio = ratio
+        self._levels = {
+            level: {leaf: list(row) for leaf, row in levels[level].items()} for level in sorted(levels)
+        }
+
+    def peek(self) -> C | None:
+        """The next candidate, which stays; ``None`` when none is left."""
+        for line in self._levels.values():
+            first = self._first(ROOT, line)
+            if first is not None:
+                return first
+        return None
+
+    def _first(self, branch: int, line: Line[C]) -> C | None:
+        """The next candidate below a branch: that of the child with the lowest key."""
+        children = self._tree.children[branch]
+        if not children:
+            row = line.get(branch)
+            return row[0] if row else None
+        firsts = [
+            (branch_key(child, first, self._ratio), first)
+            for child in children
+            if (first := self._first(child, line)) is not None
+        ]
+        return min(firsts, key=lambda each: each[0])[1] if firsts else None
+
+    def remove(self, candidate: C) -> None:
+        """Take a candidate out, wherever it stands."""
+        for line in self._levels.values():
+            if candidate in (row := line.get(candidate.leaf, [])):
+                row.remove(candidate)
+
+    def touch(self, leaf: int) -> None:
+        """Nothing to do: each look is a new one."""

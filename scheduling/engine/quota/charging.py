@@ -91,25 +91,6 @@ class Charges:
         ordered = sorted(held, key=lambda each: admission_order(each.workload))
         return {each.workload.id: list(self.charge(each.leaf, each.milli)) for each in ordered}
 
-    def charge_own(self, leaf: int) -> bool:
-        """Charge all reserved workloads of a leaf to its own part; returns whether that is large enough.
-
-        Then the order of their admission makes no difference, if the team has no teams below it: only they are
-        charged to that part.
-        """
-        milli, own = self._usage.reserved[leaf], self._quotas.own[leaf]
-        if self._tree.own[leaf] or milli > own:
-            return False
-        self.left[leaf] = own - milli
-        return True
-
-    def clear(self, branch: int) -> bool:
-        """Charge nothing to a branch any more; returns whether something was charged above it."""
-        self.left[branch] = self._quotas.own[branch]
-        had = self._usage.above[branch] > 0
-        self._usage.above[branch] = 0
-        return had
-
     def _count_above(self, leaf: int, charged: int, milli: int) -> None:
         """Note in the branches between the leaf and the charged one that this part does not burst there."""
         for branch in self._tree.paths[leaf]:

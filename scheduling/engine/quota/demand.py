@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from scheduling.engine.model.snapshot import GPU_MILLI
-from scheduling.engine.quota.entitlement import Rank
 from scheduling.engine.quota.tree import QuotaAccounts, Tree
 
+Rank = tuple[int, int, str]
+"""The rank of a waiting workload: minus its priority, its submission, its id."""
 
-class Needed(Protocol):
-    """What a waiting workload needs of one pool, in milli-GPUs and pods."""
 
-    @property
-    def pod_milli(self) -> int:
-        """What one pod takes there at most."""
+class ReservedWant(NamedTuple):
+    """A waiting reserved workload: what a pod takes, what it must have to start (its minimum of pods, or one more for a
+    running gang), and how many pods count in the demand."""
 
-    @property
-    def next_milli(self) -> int:
-        """What it must have to start: its minimum of pods, or one more pod for a running gang."""
-
-    @property
-    def wanted_pods(self) -> int:
-        """How many pods count in the demand: those that could start in an empty pool."""
+    key: Rank
+    leaf: int
+    pod_milli: int
+    next_milli: int
+    wanted_pods: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +49,27 @@ class ReservedDemand(NamedTuple):
     above: dict[int, int]
 
 
-def reserved_demand(
-    tree: Tree, left: Iterable[int], waiting: Iterable[tuple[Rank, int, Needed]]
-) -> ReservedDemand:
-    """What waiting reserved workloads count, given as rank, leaf and need.
+def reserved_demand(tree: Tree, left: Iterable[int], waiting: Iterable[ReservedWant]) -> ReservedDemand:
+    """What waiting reserved workloads count.
 
     They are charged one after the other, by rank, to what the placed ones ``left`` of every own part. One counts as
     many pods as its guarantees have left, and none if that is less than it must have to start.
     """
     left = list(left)
     found = ReservedDemand({}, {})
-    for key, leaf, needed in sorted(waiting, key=lambda each: each[0]):
-        milli = _charged(tree, left, found.above, leaf, needed)
+    for each in sorted(waiting):
+        milli = _charged(tree, left, found.above, each)
         if milli:
-            want = Want(milli, not needed.pod_milli % GPU_MILLI, key)
-            found.wants[leaf] = found.wants.get(leaf, NOTHING) + want
+            want = Want(milli, not each.pod_milli % GPU_MILLI, each.key)
+            found.wants[each.leaf] = found.wants.get(each.leaf, NOTHING) + want
     return found
 
 
-def _charged(tree: Tree, left: list[int], above: dict[int, int], leaf: int, needed: Needed) -> int:
+def _charged(tree: Tree, left: list[int], above: dict[int, int], needed: ReservedWant) -> int:
     """Charge as many pods of a waiting reserved workload as its guarantees have left; 0 if not even its minimum."""
     if not needed.pod_milli:
         return 0
-    chain = tree.chains[leaf]
+    chain, path = tree.chains[needed.leaf], tree.paths[needed.leaf]
     pods = min(needed.wanted_pods, sum(left[branch] for branch in chain) // needed.pod_milli)
     if pods * needed.pod_milli < needed.next_milli:
         return 0
@@ -83,7 +78,7 @@ def _charged(tree: Tree, left: list[int], above: dict[int, int], leaf: int, need
         part = min(rest, left[branch])
         left[branch] -= part
         rest -= part
-        for lower in tree.paths[leaf]:
+        for lower in path:
             if part and len(tree.paths[lower]) > len(tree.paths[branch]):
                 above[lower] = above.get(lower, 0) + part
     return milli
@@ -101,14 +96,10 @@ def capped(accounts: QuotaAccounts, branch: int, milli: int, above: int) -> int:
 
 
 class LeafWants(NamedTuple):
-    """What waits in the leaves of one pool.
-
-    ``elastic`` by leaf; ``reserved`` as rank, leaf and need of each. ``sharing`` are the leaves of which a placed
-    workload takes a part of a device.
-    """
+    """What waits in the leaves of a pool; ``sharing`` are those of which a placed workload takes a part of a device."""
 
     elastic: Mapping[int, Want]
-    reserved: Sequence[tuple[Rank, int, Needed]]
+    reserved: Sequence[ReservedWant]
     sharing: Collection[int]
 
 

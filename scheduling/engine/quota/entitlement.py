@@ -9,34 +9,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 from scheduling.engine.model.snapshot import GPU_MILLI
+from scheduling.engine.quota.demand import Demand
 from scheduling.engine.quota.tree import ROOT, QuotaAccounts
-
-Rank = tuple[int, int, str]
-"""The rank of a waiting workload: minus its priority, its submission, its id."""
-
-
-class Wanted(Protocol):
-    """What each branch wants: its demand in milli-GPUs, whether all its workloads ask for whole GPUs, and the rank of
-    its next waiting workload."""
-
-    @property
-    def milli(self) -> Sequence[int]:
-        """The demand, never less than what the branch has."""
-
-    @property
-    def whole(self) -> Sequence[bool]:
-        """Whether all ask for whole GPUs."""
-
-    @property
-    def next_key(self) -> Sequence[Rank | None]:
-        """The rank of the next waiting workload, ``None`` where none waits."""
 
 
 def divide_among_children(
-    accounts: QuotaAccounts, wanted: Wanted, branch: int, amount: int
+    accounts: QuotaAccounts, wanted: Demand, branch: int, amount: int
 ) -> dict[int, int]:
     """What each child of a branch gets of the branch's entitlement; a child that is left out gets nothing.
 
@@ -74,7 +54,7 @@ def divide_among_children(
     return got
 
 
-def divide_all(accounts: QuotaAccounts, wanted: Wanted, capacity: int) -> list[int]:
+def divide_all(accounts: QuotaAccounts, wanted: Demand, capacity: int) -> list[int]:
     """The entitlement E of every branch: ``capacity`` divided top down, at each branch among its children."""
     tree = accounts.tree
     entitled = [0] * len(tree)

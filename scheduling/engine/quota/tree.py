@@ -154,13 +154,6 @@ class BranchUsage:
         self.reserved = [0] * len(self.tree)
         self.above = [0] * len(self.tree)
 
-    def roll_up(self) -> None:
-        """Count in every branch what has been counted in its leaves only."""
-        for branch in range(len(self.tree) - 1, 0, -1):
-            parent = self.tree.parents[branch]
-            self.used[parent] += self.used[branch]
-            self.reserved[parent] += self.reserved[branch]
-
     def add(self, leaf: int, milli: int, *, reserved: bool) -> None:
         """Count (or, negative, take back) an allocation in the leaf and every branch above it."""
         self.changed.append(leaf)

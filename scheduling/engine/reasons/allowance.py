@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 
 from scheduling.engine.model.quantities import UNLIMITED
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Candidate
-from scheduling.engine.reasons.outcome import PoolOutcome
 from scheduling.engine.reasons.timeline import Stock
 
 
@@ -25,7 +25,7 @@ class _Of(Enum):
 class Allowance:
     """What the teams of one pool may start in addition, and when: stocks that are counted when they are asked for."""
 
-    def __init__(self, cycle: PoolOutcome, ends: Mapping[str, int | None]) -> None:
+    def __init__(self, cycle: PoolCycle, ends: Mapping[str, int | None]) -> None:
         self._cycle = cycle
         self._ends = ends
         self._stocks: dict[tuple[int, _Of], Stock] = {}

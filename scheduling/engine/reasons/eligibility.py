@@ -10,6 +10,7 @@ from scheduling.engine.model.plan import Reason, ReasonCode
 from scheduling.engine.model.repair import sound_teams
 from scheduling.engine.model.snapshot import (
     GPU_MILLI,
+    RESERVED_PRIORITY,
     GpuShare,
     NodeInfo,
     PoolInfo,
@@ -22,7 +23,7 @@ from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import QuotaAccounts, Tree
-from scheduling.engine.reasons import sentences as reasons
+from scheduling.engine.reasons import misfit_sentences, sentences
 from scheduling.engine.reasons.misfits import Obstacle, of_nodes, of_quota
 
 Candidacies = tuple[Candidate, ...]
@@ -33,8 +34,6 @@ Out = tuple[str | None, Reason]
 """The pool that the reason speaks of, and why a workload is in no queue."""
 CODES = tuple(ReasonCode)
 """In the order in which they are looked for."""
-LIMITS_KEPT = 1_000
-"""For so many time limits the pool requests of workloads that request the same are remembered."""
 
 
 class PoolView(NamedTuple):
@@ -58,49 +57,17 @@ class SortedWorkloads:
     out: dict[str, Out] = field(default_factory=dict)
 
 
-class _Most(dict[int, int]):
-    """By leaf the largest workload of one class that guarantees and ceilings of a pool could ever admit."""
-
-    def __init__(self, charges: Charges, *, reserved: bool) -> None:
-        super().__init__()
-        self._charges = charges
-        self._reserved = reserved
-
-    def __missing__(self, leaf: int) -> int:
-        most = self[leaf] = self._charges.most_ever(leaf, reserved=self._reserved)
-        return most
-
-
-class _PoolRequests(dict[int | None, PoolRequest]):
-    """By time limit what workloads take of a pool that request the same."""
-
-    def __init__(self, like: PoolRequest) -> None:
-        super().__init__()
-        self._like = like
-
-    def __missing__(self, limit_ms: int | None) -> PoolRequest:
-        if len(self) >= LIMITS_KEPT:
-            self.clear()
-        pool_request = self[limit_ms] = replace(self._like, time_limit_ms=limit_ms)
-        return pool_request
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolFit:
-    """What all workloads that ask the same have in common in one pool: ``milli`` is what their minimum of pods takes.
+    """What all workloads that ask the same have in common in one pool: what they request of it, without a time limit,
+    and what keeps them out.
 
-    ``first`` are the requests where it is the first of the pools they could run in, else they are ``later``;
-    ``most``: of elastic ones, and of reserved ones. ``paused``: the pool if it is; ``resumed``: what would keep them
-    out then if it were not.
+    ``paused``: the pool if it is; ``resumed``: what would keep them out if it were not.
     """
 
-    pool_id: str
-    milli: int
-    first: _PoolRequests
-    later: _PoolRequests
+    pool_request: PoolRequest
     obstacle: Obstacle | None
     charges: Charges
-    most: tuple[_Most, _Most]
     paused: PoolInfo | None = None
     resumed: Obstacle | None = None
 
@@ -113,21 +80,17 @@ class Eligibility:
         self._tree = tree
         self._requests = requests
         self._fits: dict[tuple[Hashable, ...], tuple[PoolFit, ...]] = {}
-        self._most = {
-            pool_id: (_Most(each.charges, reserved=False), _Most(each.charges, reserved=True))
-            for pool_id, each in pools.items()
-        }
 
     def sort(self, workloads: Iterable[WorkloadInfo], now: int) -> SortedWorkloads:
         """Where each of these workloads stands."""
         found = SortedWorkloads({pool_id: [] for pool_id in self._pools})
         for workload in workloads:
-            reason = reasons.of_workload(workload, now)
+            reason = sentences.of_workload(workload, now)
             if reason is not None:
                 found.out[workload.id] = (None, reason)
                 continue
             leaf, fits = self._tree.leaf_of[workload.team], self._fits_of(workload)
-            candidacies = candidacies_in(workload, leaf, admitting(fits, workload, leaf))
+            candidacies = self.candidacies_in(workload, leaf, self.admitting(fits, workload, leaf))
             for candidate in candidacies:
                 found.candidates[candidate.pool_request.pool].append(candidate)
             if len(candidacies) > 1:
@@ -150,23 +113,40 @@ class Eligibility:
     def _fit(self, setting: PoolView, request: PodRequest, workload: WorkloadInfo) -> PoolFit:
         """What pause and nodes of a pool say to it."""
         pool, nodes, pods = setting.pool, setting.pool_nodes.in_service, workload.min_pods
-        paused = Obstacle(reasons.pool_paused(pool)) if pool.paused else None
+        paused = Obstacle(sentences.pool_paused(pool)) if pool.paused else None
         of_its_nodes = of_nodes(setting.pool_nodes, request, pods)
         pod = nodes.pod_milli(request)
         wanted = min(workload.pods, nodes.most_together(request))
-        first = PoolRequest(pool.id, request, pod, pods, wanted, None)
-        later = replace(first, counts=False)
-        return PoolFit(
-            pool.id,
-            pods * pod,
-            _PoolRequests(first),
-            _PoolRequests(later),
-            paused or of_its_nodes,
-            setting.charges,
-            self._most[pool.id],
-            pool if paused else None,
-            of_its_nodes if paused else None,
-        )
+        takes = PoolRequest(pool.id, request, pod, pods, wanted, None)
+        keeps_out = paused or of_its_nodes
+        if paused is None:
+            return PoolFit(takes, keeps_out, setting.charges)
+        return PoolFit(takes, keeps_out, setting.charges, pool, of_its_nodes)
+
+    def admitting(self, fits: Iterable[PoolFit], workload: WorkloadInfo, leaf: int) -> list[PoolFit]:
+        """Those of some pools whose nodes, guarantees and ceilings could ever admit a workload."""
+        reserved = workload.priority >= RESERVED_PRIORITY
+        return [
+            fit
+            for fit in fits
+            if fit.obstacle is None and fit.pool_request.next_milli <= self.most_ever(fit, leaf, reserved)
+        ]
+
+    def candidacies_in(self, workload: WorkloadInfo, leaf: int, fits: Sequence[PoolFit]) -> Candidacies:
+        """A workload in each of the pools that could admit it; its demand counts in the first."""
+        requests = [self.pool_request(fit, workload, counts=not at) for at, fit in enumerate(fits)]
+        found = tuple([Candidate(workload, leaf, each) for each in requests])
+        for candidate in found:
+            candidate.several = len(found) > 1
+        return found
+
+    def most_ever(self, fit: PoolFit, leaf: int, reserved: bool) -> int:
+        """The largest workload of a class that guarantees and ceilings of a pool could ever admit in a leaf."""
+        return fit.charges.most_ever(leaf, reserved=reserved)
+
+    def pool_request(self, fit: PoolFit, workload: WorkloadInfo, *, counts: bool) -> PoolRequest:
+        """What a workload requests of a pool, with its time limit."""
+        return replace(fit.pool_request, time_limit_ms=workload.time_limit_ms, counts=counts)
 
     def _obstacle(self, workload: WorkloadInfo, leaf: int, fits: Sequence[PoolFit]) -> Out:
         """What keeps it out of all pools: nodes, or guarantees and ceilings.
@@ -179,17 +159,17 @@ class Eligibility:
         for fit in fits:
             obstacle = self._obstacle_in(fit, workload, leaf)
             if obstacle is not None:
-                out = (fit.pool_id, obstacle.reason)
+                out = (fit.pool_request.pool, obstacle.reason)
                 if obstacle.is_for_others:
                     reason = obstacle.reason
-                    return fit.pool_id, reason if named or len(fits) < 2 else reasons.nowhere_else(reason)
+                    return out[0], reason if named or len(fits) < 2 else sentences.nowhere_else(reason)
                 obstacles.append(out)
         pool, reason = max(
             obstacles,
             key=lambda out: CODES.index(out[1].code),
-            default=(None, reasons.no_pool(named=named)),
+            default=(None, sentences.no_pool(named=named)),
         )
-        return pool, reasons.in_no_pool(reason, named=named) if len(obstacles) > 1 else reason
+        return pool, sentences.in_no_pool(reason, named=named) if len(obstacles) > 1 else reason
 
     def _obstacle_in(self, fit: PoolFit, workload: WorkloadInfo, leaf: int) -> Obstacle | None:
         """What keeps it out of one pool: of a paused one the pause only where it could start if that were over."""
@@ -198,19 +178,19 @@ class Eligibility:
         found = self._obstacle_of(fit, fit.resumed, workload, leaf)
         if found is None or found.back_milli is not None:
             return fit.obstacle
-        return replace(found, reason=reasons.impossible_and_paused(found.reason, fit.paused))
+        return replace(found, reason=sentences.impossible_and_paused(found.reason, fit.paused))
 
     def _obstacle_of(
         self, fit: PoolFit, obstacle: Obstacle | None, workload: WorkloadInfo, leaf: int
     ) -> Obstacle | None:
         """An obstacle or a limit; nodes that are out of service only where no limit would keep it out if they were
         back."""
-        milli = fit.milli
+        milli = fit.pool_request.next_milli
         if obstacle is not None:
             if obstacle.back_milli is None:
                 return self._with_example(obstacle, fit, workload, leaf)
             milli = obstacle.back_milli
-        pool = self._pools[fit.pool_id].pool
+        pool = self._pools[fit.pool_request.pool].pool
         limit = of_quota(self._tree, fit.charges, leaf, workload, milli, pool=pool)
         if limit is not None:
             return Obstacle(limit)
@@ -220,24 +200,11 @@ class Eligibility:
         """The obstacle with the first of its examples that guarantees and ceilings admit."""
         if obstacle.examples is None:
             return obstacle
-        most = fit.most[workload.reserved][leaf]
+        most = self.most_ever(fit, leaf, workload.reserved)
         admitted = (each for each in obstacle.examples if each.pods * each.gpus * GPU_MILLI <= most)
-        return replace(obstacle, reason=reasons.in_smaller_pods(obstacle.reason, next(admitted, None)))
-
-
-def admitting(fits: Iterable[PoolFit], workload: WorkloadInfo, leaf: int) -> list[PoolFit]:
-    """Those of some pools whose nodes, guarantees and ceilings could ever admit a workload."""
-    return [fit for fit in fits if fit.obstacle is None and fit.milli <= fit.most[workload.reserved][leaf]]
-
-
-def candidacies_in(workload: WorkloadInfo, leaf: int, fits: Sequence[PoolFit]) -> Candidacies:
-    """A workload in each of the pools that could admit it; its demand counts in the first."""
-    limit_ms = workload.time_limit_ms
-    pool_requests = [(fit.later if at else fit.first)[limit_ms] for at, fit in enumerate(fits)]
-    found = tuple([Candidate(workload, leaf, pool_request) for pool_request in pool_requests])
-    for candidate in found:
-        candidate.several = len(found) > 1
-    return found
+        return replace(
+            obstacle, reason=misfit_sentences.in_smaller_pods(obstacle.reason, next(admitted, None))
+        )
 
 
 def what_it_asks(workload: WorkloadInfo) -> tuple[Hashable, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scheduling.engine.backfill.start_reservation import Shadow
+from scheduling.engine.backfill.start_reservation import EarliestStart
 from scheduling.engine.model.plan import Eta
 from scheduling.engine.model.snapshot import Queueing
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.reasons.allowance import Allowance
-from scheduling.engine.reasons.outcome import PoolOutcome
 from scheduling.engine.reasons.timeline import PodEnd, Timeline
 
 REACH = 500
@@ -27,7 +27,7 @@ class Forecast:
     no further than it is asked for.
     """
 
-    def __init__(self, cycle: PoolOutcome) -> None:
+    def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
         self._etas: dict[str, Eta] = {}
         self._rest: Iterator[Blocked] = iter(cycle.waiting.values())
@@ -47,12 +47,11 @@ class Forecast:
 class _Future:
     """The pool as it is going to be, while the queue is gone through."""
 
-    def __init__(self, cycle: PoolOutcome) -> None:
+    def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
         self._queueing = cycle.pool.policy.queueing
-        self._default = cycle.pool.policy.default_time_limit_ms
         self._ends = {
-            id_: placed.ends_at(cycle.now, self._default) for id_, placed in cycle.placed_workloads.items()
+            id_: placed.ends_at(cycle.pool.policy) for id_, placed in cycle.placed_workloads.items()
         }
         self._allowance = Allowance(cycle, self._ends)
         self._pods = self._pods_by_node()
@@ -67,7 +66,7 @@ class _Future:
             return self._nobody_knows
         candidate, head = blocked.candidate, self._cycle.head
         if head is not None and head.candidate is candidate and self._queueing is Queueing.BACKFILL:
-            return self._of_head(candidate, head.shadow)
+            return self._of_head(candidate, head.earliest)
         admitted = self._allowance.when(candidate)
         if admitted is None:
             return NO_ENDS
@@ -85,18 +84,18 @@ class _Future:
             return ANYBODY_PASSES
         return Eta(at, at)
 
-    def _of_head(self, candidate: Candidate, shadow: Shadow) -> Eta:
+    def _of_head(self, candidate: Candidate, earliest: EarliestStart) -> Eta:
         """That of the start reservation. Where it has no time, nothing more comes free of its nodes for others."""
         timelines = self._timelines(candidate)
-        if shadow.at is None:
-            for rank, extra in shadow.extra.items():
+        if earliest.at is None:
+            for rank, extra in earliest.extra.items():
                 left = self._cycle.ledger.later.free[rank].within(extra)
                 for timeline in timelines:
                     timeline.only(rank, left, self._cycle.now)
             return NO_ENDS
-        found = timelines[0].when(candidate.request, candidate.pods, among=shadow.extra.keys())
-        self._seat(candidate, shadow.at, found[1] if found else ())
-        return Eta(shadow.at, shadow.at)
+        found = timelines[0].when(candidate.request, candidate.pods, among=earliest.extra.keys())
+        self._seat(candidate, earliest.at, found[1] if found else ())
+        return Eta(earliest.at, earliest.at)
 
     def _unknown(self, blocked: Blocked) -> Eta:
         """That of one whose start is not known; where it would hold others up, theirs is not known either."""
@@ -107,8 +106,7 @@ class _Future:
 
     def _seat(self, candidate: Candidate, at: int, ranks: Iterable[int]) -> None:
         """Give a candidate its place on these nodes, and its part of what teams may have."""
-        limit = candidate.workload.time_limit_ms
-        limit = self._default if limit is None else limit
+        limit = self._cycle.pool.policy.limit_ms(candidate.workload.time_limit_ms)
         until = None if limit is None else at + limit
         for timeline in self._timelines(candidate):
             timeline.take(candidate.request, ranks, at, until)

@@ -1,4 +1,5 @@
-"""Pools and teams in numbers, after the plan (sections 2 and 3), and what an admin should know about."""
+"""Pools and teams in numbers after the plan, whose guarantee each workload counts against, and what an admin should
+know about (sections 2 and 3)."""
 
 from __future__ import annotations
 
@@ -6,14 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from scheduling.engine.model.plan import Finding, FindingCode, PoolFigures, TeamFigures
+from scheduling.engine.model.plan import Allocation, Finding, FindingCode, PoolFigures, TeamFigures
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus
 from scheduling.engine.model.snapshot import GPU_MILLI, OpenStatus
+from scheduling.engine.pool.pool_cycle import PoolCycle
+from scheduling.engine.preemption.victims import PlacedWorkload
+from scheduling.engine.quota.charging import admission_order
 from scheduling.engine.quota.tree import ROOT
-from scheduling.engine.reasons.outcome import PoolOutcome
 
 
-def pool_figures(cycle: PoolOutcome) -> PoolFigures:
+def pool_figures(cycle: PoolCycle) -> PoolFigures:
     """The pool after the plan."""
     capacity = cycle.nodes.capacity_milli
     return PoolFigures(
@@ -26,7 +29,7 @@ def pool_figures(cycle: PoolOutcome) -> PoolFigures:
     )
 
 
-def team_figures(cycle: PoolOutcome) -> Iterable[TeamFigures]:
+def team_figures(cycle: PoolCycle) -> Iterable[TeamFigures]:
     """Every team in this pool, by id, its subtree included."""
     for team, branch in sorted(cycle.tree.team_branch.items()):
         ceiling = cycle.accounts.quotas.ceiling(branch)
@@ -37,12 +40,12 @@ def team_figures(cycle: PoolOutcome) -> Iterable[TeamFigures]:
             ceiling_milli=None if ceiling == UNLIMITED else ceiling,
             in_use_milli=cycle.accounts.usage.used[branch],
             reserved_in_use_milli=cycle.accounts.usage.reserved[branch],
-            demand_milli=cycle.demand[branch],
+            demand_milli=cycle.state.demand.milli[branch],
             entitlement_milli=cycle.entitled[branch],
         )
 
 
-def findings(cycle: PoolOutcome) -> Iterable[Finding]:
+def findings(cycle: PoolCycle) -> Iterable[Finding]:
     """What is legal but worth a warning: guarantees above capacity, use above a ceiling, several GPU types; and
     devices of which too much is held."""
     pool, capacity = cycle.pool, cycle.nodes.capacity_milli
@@ -66,7 +69,7 @@ def findings(cycle: PoolOutcome) -> Iterable[Finding]:
     yield from overcommitted(cycle)
 
 
-def overcommitted(cycle: PoolOutcome) -> Iterator[Finding]:
+def overcommitted(cycle: PoolCycle) -> Iterator[Finding]:
     """A finding for each device that is held, or promised, beyond what it has, by node and index."""
     nodes, ledger = cycle.nodes, cycle.ledger
     short = [
@@ -90,10 +93,12 @@ def overcommitted(cycle: PoolOutcome) -> Iterator[Finding]:
                 yield Finding(FindingCode.OVERCOMMITTED, cycle.pool.id, None, text)
 
 
-def _promised(cycle: PoolOutcome) -> Counter[tuple[int, int]]:
+def _promised(cycle: PoolCycle) -> Counter[tuple[int, int]]:
     """What of each device is promised to those whose pods do not exist yet."""
     found: Counter[tuple[int, int]] = Counter()
-    of_pool = ((each.workload, each.pods) for each in chain(cycle.not_running(), cycle.started.values()))
+    of_pool = (
+        (each.workload, each.pods) for each in chain(cycle.state.not_running(), cycle.started.values())
+    )
     guests = ((guest, guest.placements) for guest in cycle.ledger.guests.values())
     for workload, pods in chain(of_pool, guests):
         if workload.status in (OpenStatus.QUEUED, OpenStatus.PENDING):
@@ -102,3 +107,56 @@ def _promised(cycle: PoolOutcome) -> Counter[tuple[int, int]]:
                 for at, milli in picks:
                     found[rank, at] += milli
     return found
+
+
+Parts = tuple[Allocation, ...]
+
+
+class Allocations:
+    """Whose guarantee each workload counts against: what reserved ones leave of a team's own part its elastic ones use,
+    in order of admission, and burst with the rest."""
+
+    def __init__(self, cycle: PoolCycle) -> None:
+        self._cycle = cycle
+        self._elastic: dict[tuple[int, bool], dict[str, Parts]] = {}
+        self._alike: dict[tuple[str, int, int], Parts] = {}
+        self._started: dict[int, list[PlacedWorkload]] = {}
+        for placed in cycle.started.values():
+            if not placed.reserved:
+                self._started.setdefault(placed.leaf, []).append(placed)
+
+    def of(self, placed: PlacedWorkload) -> Parts:
+        """That of a workload."""
+        if placed.reserved:
+            return tuple(self._cycle.allocations.get(placed.workload.id, ()))
+        key = (placed.leaf, placed.fresh)
+        found = self._elastic.get(key)
+        if found is None:
+            found = self._elastic[key] = self._in_team(placed)
+        return found[placed.workload.id]
+
+    def _in_team(self, one: PlacedWorkload) -> dict[str, Parts]:
+        """Those of all elastic workloads of a team that have just started, if that is one of them, or of all that were
+        there before."""
+        cycle, team = self._cycle, one.workload.team
+        left = cycle.charges.left[cycle.tree.team_branch[team]]
+        elastic = list(cycle.state.elastic_on(one.leaf))
+        if one.fresh:
+            left = max(0, left - sum([each.milli for each in elastic]))
+            elastic = self._started[one.leaf]
+        elif left:  # else all burst, whoever was first
+            elastic.sort(key=lambda each: admission_order(each.workload))
+        found = {}
+        for placed in elastic:
+            inside = min(placed.milli, left)
+            left -= inside
+            found[placed.workload.id] = self._parts(team, inside, placed.milli - inside)
+        return found
+
+    def _parts(self, team: str, inside: int, bursts: int) -> Parts:
+        """So much inside a team's own part, and so much that bursts: one object for all with the same."""
+        found = self._alike.get((team, inside, bursts))
+        if found is None:
+            parts = (Allocation(team, inside), Allocation(None, bursts))
+            found = self._alike[team, inside, bursts] = tuple([part for part in parts if part.milli])
+        return found

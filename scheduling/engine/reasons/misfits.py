@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind
@@ -25,7 +26,7 @@ from scheduling.engine.placement.nodes import Nodes, PoolNodes
 from scheduling.engine.placement.pod_request import DeviceProfile, PodRequest
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import Tree
-from scheduling.engine.reasons import sentences as reasons
+from scheduling.engine.reasons import misfit_sentences, sentences
 
 WHOLE_ONLY = "they give out whole GPUs only"
 """Said of nodes that share none."""
@@ -62,22 +63,16 @@ def of_nodes(pool_nodes: PoolNodes, request: PodRequest, min_pods: int) -> Obsta
     """
     nodes, everything = pool_nodes.in_service, pool_nodes.everything
     found = _of_these(nodes, request, min_pods)
-    if found is None or nodes is everything:
-        return (
-            None
-            if found is None
-            else Obstacle(found, None, _in_smaller_pods(nodes, request, min_pods, found))
-        )
-    never = _of_these(everything, request, min_pods)
+    if found is None:
+        return None
+    never = found if nodes is everything else _of_these(everything, request, min_pods)
     if never is not None:
         return Obstacle(never, None, _in_smaller_pods(everything, request, min_pods, never))
     if _of_these(pool_nodes.connected, request, min_pods) is None:
         milli = min_pods * pool_nodes.connected.pod_milli(request)
-        return Obstacle(reasons.cluster_offline(nodes.pool, milli or None), milli)
-    missed = [
-        node for node in everything.unshared.takers(request, min_pods) if not nodes.service.counts(node)
-    ]
-    reason = reasons.out_of_service(found, missed, none_left=not nodes.classes)
+        return Obstacle(sentences.cluster_offline(nodes.pool, milli or None), milli)
+    missed = [node for node in everything.takers(request, min_pods) if not nodes.service.counts(node)]
+    reason = sentences.out_of_service(found, missed, none_left=not nodes.classes)
     examples = _in_smaller_pods(nodes, request, min_pods, found)
     return Obstacle(reason, min_pods * everything.pod_milli(request), examples)
 
@@ -106,20 +101,20 @@ def _in_smaller_pods(
 def _of_these(nodes: Nodes, request: PodRequest, min_pods: int) -> Reason | None:
     pool, kinds = nodes.pool, nodes.undivided()
     if not kinds:
-        return reasons.no_node(pool, request.gpu_types)
+        return misfit_sentences.no_node(pool, request.gpu_types)
     typed = [kind for kind in kinds if _has_type(kind, request)]
     if not typed or _is_left_with_slices(kinds, request):
         types = {device.gpu_type for kind in kinds for device in kind.devices}
         if not request.gpu_types:
-            return reasons.slices_only(pool, _in_words(nodes, request), sorted(types - {""}))
+            return misfit_sentences.slices_only(pool, _in_words(nodes, request), sorted(types - {""}))
         offered = sorted(gpu_type or "GPUs of unknown type" for gpu_type in types)
         of_all = nodes.service is NodeService.ALL
-        return reasons.no_matching_gpu_type(pool, request.gpu_types, offered, of_all=of_all)
+        return misfit_sentences.no_matching_gpu_type(pool, request.gpu_types, offered, of_all=of_all)
     if not any(kind.admits(request) for kind in typed):
         slices = () if request.gpu_types or len(typed) == len(kinds) else _slices_that_take(kinds, request)
         keeps_out = _what_keeps_out(typed, request)
-        step = reasons.ask_for_whole(pool, slices) if keeps_out == [WHOLE_ONLY] else None
-        return reasons.no_matching_nodes(
+        step = misfit_sentences.ask_for_whole(pool, slices) if keeps_out == [WHOLE_ONLY] else None
+        return misfit_sentences.no_matching_nodes(
             pool, keeps_out, request.gpu_types, unnamed=len(typed) < len(kinds), slices=slices, step=step
         )
     # What others share now is closed to it only as long as they run.
@@ -211,28 +206,31 @@ def _too_large_a_pod(nodes: Nodes, request: PodRequest) -> Reason:
     ]
     left = [[device for device in devices if not device.foreign] for devices in typed]
     if not any(left):
-        return _no_gpu(nodes, request, [device for devices in typed for device in devices])
+        return _no_gpu(nodes, request, [*chain(*typed)])
+    usable = [*chain(*left)]
     if isinstance(request.request, Memory):
-        found = _too_much_memory(
-            pool, request.request.mib, [device for devices in left for device in devices]
-        )
+        found = _too_much_memory(pool, request.request.mib, usable)
         if found is not None:
             return found
-    if all(device.slicing is not Slicing.WHOLE for devices in left for device in devices):
-        found = _more_than_a_slice(
-            nodes, request, max(each.share_milli for devices in left for each in devices)
-        )
+    if all(device.slicing is not Slicing.WHOLE for device in usable):
+        found = _more_than_a_slice(nodes, request, max(each.share_milli for each in usable))
         if found is not None:
             return found
     asked, most = nodes.pod_milli(request), max(map(_in_whole_gpus, left))
-    if asked > max(most, *(device.share_milli for devices in left for device in devices)):
+    if asked > max(most, *(device.share_milli for device in usable)):
         largest = [there for mine, there in zip(left, typed, strict=True) if _in_whole_gpus(mine) == most]
         besides = ", besides those used without Chamber" if max(map(_in_whole_gpus, largest)) > most else ""
         text = f"A pod asks for {gpus(asked)}, but the largest node it may use has {in_gpus(most)}{besides}."
-        return reasons.larger_than_any_node(pool, text, asked, most)
+        return misfit_sentences.larger_than_any_node(pool, text, asked, most)
     free = [
         free_when_empty(node) for node, kind in admitting if _has_gpus(node, nodes.classes[kind], request)
     ]
+    text = _too_little_beside_gpus(request, free)
+    return misfit_sentences.larger_than_any_node(pool, text, asked, None)
+
+
+def _too_little_beside_gpus(request: PodRequest, free: Collection[NodeFree]) -> str:
+    """What a pod asks for beside GPUs that no one empty node with GPUs for it has."""
     cpu = max((node_free.cpu for node_free in free), default=0)
     memory = max((node_free.memory for node_free in free), default=0)
     if cpu < request.cpu_milli:
@@ -245,7 +243,7 @@ def _too_large_a_pod(nodes: Nodes, request: PodRequest) -> Reason:
         text = f"A pod asks for {request.memory_mib} MiB of memory, but the largest node with GPUs for it has {memory}."
     else:
         text = "A pod asks for more CPU and memory together than any one node with GPUs for it has."
-    return reasons.larger_than_any_node(pool, text, asked, None)
+    return text
 
 
 def _has_gpus(node: NodeInfo, kind: NodeClass, request: PodRequest) -> bool:
@@ -277,7 +275,9 @@ def _more_than_a_slice(nodes: Nodes, request: PodRequest, most: int) -> Reason |
         types = " or ".join(request.gpu_types)
         text = f"A pod asks for {request.whole} of {types}, but takes one slice of a GPU at most."
         step = "Ask for 1 GPU per pod, and for more pods if need be."
-        return reasons.larger_than_any_node(nodes.pool, text, request.whole * most, most, next_step=step)
+        return misfit_sentences.larger_than_any_node(
+            nodes.pool, text, request.whole * most, most, next_step=step
+        )
     if not isinstance(request.request, GpuShare) or request.whole or request.request.milli <= most:
         return None
     asked = request.request.milli
@@ -285,7 +285,7 @@ def _more_than_a_slice(nodes: Nodes, request: PodRequest, most: int) -> Reason |
         f"A pod asks for {gpus(asked)}, but the largest slice of a GPU it may use is {in_gpus(most)} of one."
     )
     step = "Ask for a smaller part, for a whole GPU, or name a larger slice."
-    return reasons.larger_than_any_node(nodes.pool, text, asked, most, next_step=step)
+    return misfit_sentences.larger_than_any_node(nodes.pool, text, asked, most, next_step=step)
 
 
 def _no_gpu(nodes: Nodes, request: PodRequest, taken: Sequence[DeviceInfo]) -> Reason:
@@ -305,15 +305,15 @@ def _no_gpu(nodes: Nodes, request: PodRequest, taken: Sequence[DeviceInfo]) -> R
     what = _in_words(nodes, request)
     if not taken and _are_whole_only(nodes, request):
         text = f"A pod asks for {what}, but the nodes it may use give out whole GPUs only."
-        step = reasons.ask_for_whole(nodes.pool)
-        return reasons.larger_than_any_node(nodes.pool, text, None, None, next_step=step)
+        step = misfit_sentences.ask_for_whole(nodes.pool)
+        return misfit_sentences.larger_than_any_node(nodes.pool, text, None, None, next_step=step)
     step = "Change what it asks of the node, or choose another pool" if others else "Choose another pool"
     if taken:
         text = f"A pod asks for {what}, but all GPUs it may use are used without Chamber."
         step += ", or ask an admin to free GPUs of this one"
     else:
         text = f"A pod asks for {what}, but the nodes it may use have no GPUs."
-    return reasons.larger_than_any_node(nodes.pool, text, asked, 0, next_step=f"{step}.")
+    return misfit_sentences.larger_than_any_node(nodes.pool, text, asked, 0, next_step=f"{step}.")
 
 
 def _are_whole_only(nodes: Nodes, request: PodRequest) -> bool:
@@ -346,12 +346,12 @@ def _too_much_memory(pool: PoolInfo, mib: int, usable: Sequence[DeviceInfo]) -> 
     if asked is None:
         text += "of no GPU it may use is it known how much it has."
         step = "Ask for GPUs, or for a part of one, instead of GPU memory."
-        return reasons.larger_than_any_node(pool, text, None, None, next_step=step)
+        return misfit_sentences.larger_than_any_node(pool, text, None, None, next_step=step)
     known = [device.memory_mib for device in usable if device.memory_mib]
     has = "has" if len(known) == len(usable) else "is known to have"
     text += f"no GPU it may use {has} more than {max(known)}."
     step = "Ask for less GPU memory, or for several GPUs per pod."
-    return reasons.larger_than_any_node(pool, text, None, None, next_step=step)
+    return misfit_sentences.larger_than_any_node(pool, text, None, None, next_step=step)
 
 
 def _part_of_largest(mib: int, devices: Iterable[DeviceInfo]) -> int | None:
@@ -372,20 +372,20 @@ def _too_many_pods(nodes: Nodes, request: PodRequest, min_pods: int) -> Reason |
     level, levels = request.topology.required, (*pool.topology, NODE_LEVEL)
     if min_pods > most:
         both = len({sliced for _, sliced in held}) > 1
-        inside = None if level not in levels else (level, nodes.unshared.most_together(request))
-        return reasons.larger_than_pool(
+        inside = None if level not in levels else (level, nodes.most_together(request, closed_too=True))
+        return misfit_sentences.larger_than_pool(
             pool, min_pods, most, what=what, pod=pod, clusters=len(clusters), either=both, inside=inside
         )
     if level is None:
         return None
     if level not in levels:
-        return reasons.no_such_level(pool, level, min_pods * pod, levels)
+        return misfit_sentences.no_such_level(pool, level, min_pods * pod, levels)
     if min_pods <= nodes.most_together(request):
         return None
-    most = nodes.unshared.most_together(request)
+    most = nodes.most_together(request, closed_too=True)
     if min_pods <= most:
         return None
-    return reasons.topology_impossible(pool, level, min_pods, most, what=what, pod=pod)
+    return misfit_sentences.topology_impossible(pool, level, min_pods, most, what=what, pod=pod)
 
 
 def of_quota(
@@ -396,5 +396,7 @@ def of_quota(
     if workload.reserved:
         limit = charges.limit(leaf)
         if milli > limit:
-            return reasons.exceeds_reservation(tree, leaf, milli, limit, pool=pool, ceilings=ceilings)
-    return reasons.exceeds_ceilings(tree, ceilings, milli) if ceilings else None
+            return misfit_sentences.exceeds_reservation(
+                tree, leaf, milli, limit, pool=pool, ceilings=ceilings
+            )
+    return misfit_sentences.exceeds_ceilings(tree, ceilings, milli) if ceilings else None

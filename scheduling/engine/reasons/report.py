@@ -25,14 +25,13 @@ from scheduling.engine.model.snapshot import PodPlacement, PoolInfo, Slicing, Wo
 from scheduling.engine.placement.free import pods_in
 from scheduling.engine.placement.node_eligibility import Usable
 from scheduling.engine.placement.pod_request import PodRequest
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Blocked, Cause
-from scheduling.engine.reasons import sentences as reasons
-from scheduling.engine.reasons.allocations import Allocations, Parts
+from scheduling.engine.reasons import sentences, waiting_sentences
 from scheduling.engine.reasons.eta import Forecast
-from scheduling.engine.reasons.figures import findings, pool_figures, team_figures
+from scheduling.engine.reasons.figures import Allocations, Parts, findings, pool_figures, team_figures
 from scheduling.engine.reasons.misfits import is_of_type
-from scheduling.engine.reasons.outcome import PoolOutcome
 
 by_id = attrgetter("workload")
 Grown = Mapping[str, list[PodPlacement]]
@@ -62,7 +61,7 @@ class PlanReport:
         pools: Sequence[PoolInfo],
         outsiders: Iterable[Outsider],
         oddities: Oddities,
-        cycles: Mapping[str, PoolOutcome],
+        cycles: Mapping[str, PoolCycle],
         *,
         grown: Mapping[str, Grown],
         now: int,
@@ -85,7 +84,7 @@ class PlanReport:
 
 
 def _all_waits(
-    pools: Sequence[PoolInfo], outsiders: Iterable[Outsider], cycles: Mapping[str, PoolOutcome], now: int
+    pools: Sequence[PoolInfo], outsiders: Iterable[Outsider], cycles: Mapping[str, PoolCycle], now: int
 ) -> tuple[Wait, ...]:
     """The workloads that wait: by pool, first those in its queue."""
     order = {pool.id: at for at, pool in enumerate(pools)}
@@ -99,22 +98,22 @@ def _all_waits(
     return tuple(merge(waits, out, key=lambda wait: (place(wait), wait.position is None)))
 
 
-def _keeps(cycle: PoolOutcome, grown: Grown) -> Iterable[Keep]:
+def _keeps(cycle: PoolCycle, grown: Grown) -> Iterable[Keep]:
     """The workloads that stay as they are, and those that are stopping."""
     allocations = Allocations(cycle)
     for placed in cycle.placed_workloads.values():
         if not (placed.fresh or placed.shrunk or placed.workload.id in grown):
             yield _keep(cycle, placed, allocations.of(placed))
-    yield from (Keep(id_, cycle.pool.id, (), None) for id_ in cycle.stopping)
+    yield from (Keep(id_, cycle.pool.id, (), None) for id_ in cycle.state.stopping)
 
 
-def _keep(cycle: PoolOutcome, placed: PlacedWorkload, allocation: Parts) -> Keep:
+def _keep(cycle: PoolCycle, placed: PlacedWorkload, allocation: Parts) -> Keep:
     waits = placed.waits_for_victims(cycle.ledger)
-    reason = reasons.waiting_for_victims(placed.milli) if waits else None
+    reason = waiting_sentences.waiting_for_victims(placed.milli) if waits else None
     return Keep(placed.workload.id, cycle.pool.id, allocation, reason)
 
 
-def _waits(cycle: PoolOutcome) -> Iterable[Wait]:
+def _waits(cycle: PoolCycle) -> Iterable[Wait]:
     """The blocked workloads, in the order of their turns."""
     forecast, free = Forecast(cycle), _Free(cycle)
     known: dict[tuple[Hashable, ...], Reason] = {}
@@ -126,34 +125,33 @@ def _waits(cycle: PoolOutcome) -> Iterable[Wait]:
         yield Wait(blocked.candidate.id, cycle.pool.id, position, reason, forecast.of(blocked))
 
 
+class FreeFigures(NamedTuple):
+    """What is free for a request: of devices that its pods may use (whether or not they fit), of all GPUs in sight, and
+    of devices that its pods could use if others did not share them."""
+
+    usable: int
+    besides: int
+    shared: int
+
+
 class _Free:
     """What is free in a pool after the plan, for a request."""
 
-    def __init__(self, cycle: PoolOutcome) -> None:
+    def __init__(self, cycle: PoolCycle) -> None:
         self._nodes = cycle.nodes
         self._pool_nodes = cycle.pool_nodes
         self._by_kind = cycle.ledger.free_by_kind()
         self._free = cycle.ledger.now.free
-        self._known: dict[PodRequest, int] = {}
-        self._shared: dict[PodRequest, int] = {}
-        self._in_sight: dict[tuple[tuple[str, ...], bool], int] = {}
+        self._known: dict[PodRequest, FreeFigures] = {}
         self._closed: dict[tuple[PodRequest, int], tuple[int, ...]] = {}
 
-    def of(self, request: PodRequest) -> int:
-        """What is free of the devices that its pods may use, whether or not they fit there."""
+    def of(self, request: PodRequest) -> FreeFigures:
+        """What is free for the pods of a request."""
         found = self._known.get(request)
         if found is None:
-            found = self._known[request] = self._on(self._nodes.usable(request))
-        return found
-
-    def shared(self, request: PodRequest) -> int:
-        """What is free of devices that its pods could use if others did not share them."""
-        if request.whole:
-            return 0
-        found = self._shared.get(request)
-        if found is None:
-            usable = self._nodes.usable(request, closed_too=True)
-            found = self._shared[request] = self._on(usable) - self.of(request)
+            usable = self._on(self._nodes.usable(request))
+            shared = 0 if request.whole else self._on(self._nodes.usable(request, closed_too=True)) - usable
+            found = self._known[request] = FreeFigures(usable, self._besides(request), shared)
         return found
 
     def _on(self, devices: Iterable[Usable]) -> int:
@@ -164,18 +162,14 @@ class _Free:
             if cost
         )
 
-    def besides(self, request: PodRequest) -> int:
+    def _besides(self, request: PodRequest) -> int:
         """What is free of GPUs, whether or not the request may use them; of slices only types that it takes."""
-        key = (request.gpu_types, bool(request.whole))
-        found = self._in_sight.get(key)
-        if found is None:
-            found = self._in_sight[key] = sum(
-                left
-                for kind, free in zip(self._nodes.classes, self._by_kind, strict=True)
-                for device, left in zip(kind.devices, free, strict=True)
-                if device.slicing is Slicing.WHOLE or is_of_type(device, request)
-            )
-        return found
+        return sum(
+            left
+            for kind, free in zip(self._nodes.classes, self._by_kind, strict=True)
+            for device, left in zip(kind.devices, free, strict=True)
+            if device.slicing is Slicing.WHOLE or is_of_type(device, request)
+        )
 
     @cached_property
     def _out_of_service(self) -> list[int]:
@@ -211,10 +205,9 @@ def _alike(blocked: Blocked, free: _Free) -> tuple[Hashable, ...]:
     if cause is Cause.PLACE:
         request = candidate.request
         closed = free.closed(request, candidate.pods)
-        figures = free.of(request), free.besides(request), free.shared(request)
-        return (cause, candidate.next_milli, request.topology.required, figures, closed)
+        return (cause, candidate.next_milli, request.topology.required, free.of(request), closed)
     if cause is Cause.BEHIND:
-        return (cause, candidate.next_milli, blocked.ahead, free.of(candidate.request))
+        return (cause, candidate.next_milli, blocked.ahead, free.of(candidate.request).usable)
     return (
         cause,
         candidate.next_milli,
@@ -225,35 +218,42 @@ def _alike(blocked: Blocked, free: _Free) -> tuple[Hashable, ...]:
     )
 
 
-def _reason(cycle: PoolOutcome, blocked: Blocked, free: _Free) -> Reason:
+def _reason(cycle: PoolCycle, blocked: Blocked, free: _Free) -> Reason:
     """The cause in words, with what is free for it, or left of guarantees and ceilings, after the plan."""
     candidate = blocked.candidate
     asked = candidate.next_milli
     charges, leaf = cycle.charges, candidate.leaf
     if blocked.cause is Cause.GUARANTEE:
         left = min(blocked.available, charges.available(leaf))
-        return reasons.waiting_for_reservation(cycle.tree, charges, leaf, asked, left, pool=cycle.pool)
+        return waiting_sentences.waiting_for_reservation(
+            cycle.tree, charges, leaf, asked, left, pool=cycle.pool
+        )
     if blocked.cause is Cause.CEILING and blocked.ceiling is not None:
         passed = charges.ceiling_passed(leaf, asked, reserved=candidate.reserved)
         left = charges.available(leaf)
         if candidate.reserved and passed is not None and not passed.by_maximum and left < asked:
             # What it was blocked by is not what it lacks now: others have used up its guarantee since.
-            return reasons.waiting_for_reservation(cycle.tree, charges, leaf, asked, left, pool=cycle.pool)
-        return reasons.waiting_for_ceiling(cycle.tree, passed or blocked.ceiling, asked)
+            return waiting_sentences.waiting_for_reservation(
+                cycle.tree, charges, leaf, asked, left, pool=cycle.pool
+            )
+        return waiting_sentences.waiting_for_ceiling(cycle.tree, passed or blocked.ceiling, asked)
     if blocked.cause is Cause.BEHIND:
-        at = cycle.head.shadow.at if cycle.head is not None else None
+        at = cycle.head.earliest.at if cycle.head is not None else None
         timed = at is not None and at > cycle.now
-        available, strict = free.of(candidate.request), cycle.is_shut
-        return reasons.behind_reservation(asked, available, blocked.ahead, strict=strict, timed=timed)
+        available, strict = free.of(candidate.request).usable, cycle.is_shut
+        return waiting_sentences.behind_reservation(
+            asked, available, blocked.ahead, strict=strict, timed=timed
+        )
     request, level = candidate.request, candidate.request.topology.required
+    figures = free.of(request)
     closed = [cycle.nodes.rows[rank] for rank in free.closed(request, candidate.pods)]
-    return reasons.waiting_for_place(
+    return waiting_sentences.waiting_for_place(
         cycle.pool,
         asked,
-        free.of(request),
-        free.besides(request),
+        figures.usable,
+        figures.besides,
         level=level,
-        shared=free.shared(request),
+        shared=figures.shared,
         closed=closed,
     )
 
@@ -263,6 +263,6 @@ def _out(outsider: Outsider, now: int) -> Wait:
     workload, pool_id, reason = outsider
     why = "It is not in the queue."
     if reason.code is ReasonCode.BACKING_OFF:
-        due = reasons.of_workload(workload, now) or reason
+        due = sentences.of_workload(workload, now) or reason
         return Wait(workload.id, pool_id, None, due, Eta(workload.backing_off_until, None, why))
     return Wait(workload.id, pool_id, None, reason, Eta(None, None, why))

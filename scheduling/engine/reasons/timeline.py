@@ -187,6 +187,7 @@ class Timeline:
         """When something of each node comes free first, before anything is given a place there."""
         self._firsts: dict[PodRequest, list[tuple[int, int]]] = {}
         self._given: dict[int, None] = {}
+        self._where_of: dict[PodRequest, Where] = {}
         self._of_given: dict[PodRequest, dict[int, int | None]] = {}
 
     def _end(self, end: PodEnd) -> int | None:
@@ -257,8 +258,11 @@ class Timeline:
 
     def _where(self, request: PodRequest) -> Where:
         """The nodes that a request allows."""
-        levels = self._nodes.domains(request)
-        return self._nodes.where(levels[-1]) if levels else {}
+        found = self._where_of.get(request)
+        if found is None:
+            levels = self._nodes.domains(request)
+            found = self._where_of[request] = self._nodes.where(levels[-1]) if levels else {}
+        return found
 
     def _first(self, request: PodRequest) -> tuple[int, list[int]] | None:
         """That of one pod. The nodes of a request are kept as a heap, by a time that is not too late: the first whose

@@ -84,22 +84,13 @@ class World:
             self.used[:] = before
 
     def skip(self, queue: HeapQueue[Candidate]) -> None:
-        """All who certainly come next, one after the other, are taken out at once."""
-        lead = queue.lead()
-        if lead is None:
-            return
-        end = lead.at + 1
-        while end < len(lead.row) and lead.leads(lead.row[end].next_milli):
-            end += 1
-        skipped = {each.id for each in lead.row[lead.at : end]} - queue.gone
-        gone = set(queue.gone)
-        for each in lead.row[lead.at : end]:
-            if each.id in skipped:
-                assert self.order(gone) == each.id
-                gone.add(each.id)
-        queue.skip(lead, end)
-        self.skipped += len(skipped)
-        queue.gone.update(skipped)  # for the bucket made anew
+        """All that certainly come next, one after the other, are taken out at once."""
+        run, gone = list(queue.run()), set(queue.gone)
+        for each in run:
+            assert self.order(gone) == each.id
+            gone.add(each.id)
+        queue.remove_run(run)
+        self.skipped += len(run)
 
     def order(self, gone: set[str]) -> str | None:
         """Who is next by a bucket made anew."""

@@ -23,14 +23,14 @@ def test_a_tally_that_is_refreshed_is_the_one_made_anew(changes: int) -> None:
         PodRequest.of(waiting("t", "a", 0.5)),
     )
     level = ledger.nodes.domains(looked)[-1]
-    tally = IndexedPods.of_level(ledger, looked, level)
+    tally = IndexedPods(ledger, looked, level)
     for _ in range(5):
         before = list(tally.totals)
         placed = [ledger.place(taker, (0,)) or () for _ in range(changes)]
         for pods in placed:
             if chance.random() < 0.5:
                 ledger.undo(taker, pods)
-        anew = IndexedPods.of_level(ledger, looked, level)
+        anew = IndexedPods(ledger, looked, level)
         assert (tally.refresh().totals, +tally.pods) == (anew.totals, +anew.pods)
         assert all(
             now - then <= more for now, then, more in zip(tally.totals, before, tally.risen, strict=True)

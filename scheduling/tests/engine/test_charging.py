@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduling.acceleration.kept_pool import charge_own, clear_charges
 from scheduling.engine import Plan
 from scheduling.engine.quota.charging import Charges, ReservedHolding
 from scheduling.engine.quota.tree import QuotaAccounts, Tree
@@ -129,7 +130,7 @@ def test_a_leaf_that_needs_no_more_than_its_own_part_is_charged_in_one(held: int
     accounts, leaf = QuotaAccounts.of(tree, "main"), tree.leaf_of["a"]
     accounts.usage.add(leaf, held, reserved=True)
     charges = Charges(accounts)
-    assert charges.charge_own(leaf) is fits
+    assert charge_own(charges, accounts, leaf) is fits
     assert charges.left[leaf] == (0 if fits else 2_000)
 
 
@@ -138,6 +139,6 @@ def test_what_was_charged_above_a_branch_is_told_when_it_is_cleared() -> None:
     accounts, leaf = QuotaAccounts.of(tree, "main"), tree.leaf_of["a"]
     charges = Charges(accounts)
     charges.charge(leaf, 3_000)
-    assert charges.clear(leaf)
+    assert clear_charges(charges, accounts, leaf)
     assert (charges.left[leaf], accounts.usage.above[leaf]) == (2_000, 0)
-    assert not charges.clear(leaf)
+    assert not clear_charges(charges, accounts, leaf)

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 
-from scheduling.engine.quota.demand import Want, capped, reserved_demand
+from scheduling.engine.quota.demand import ReservedWant, Want, capped, reserved_demand
 from scheduling.engine.quota.tree import QuotaAccounts, Tree
 from scheduling.tests.engine.build import team
-
-
-class Need(NamedTuple):
-    """What a waiting workload needs: milli-GPUs of a pod, of its minimum, and pods at most."""
-
-    pod_milli: int
-    next_milli: int
-    wanted_pods: int
-
 
 TREE = Tree([team("top", reserved=4), team("a", "top", reserved=2)])
 A, TOP = TREE.leaf_of["a"], TREE.team_branch["top"]
@@ -25,18 +14,21 @@ LEFT = QuotaAccounts.of(TREE, "main").quotas.own
 
 
 def test_a_waiting_reserved_workload_counts_as_many_pods_as_its_guarantees_have_left() -> None:
-    found = reserved_demand(TREE, LEFT, [((-100, 1, "w"), A, Need(1_000, 1_000, 9))])
+    found = reserved_demand(TREE, LEFT, [ReservedWant((-100, 1, "w"), A, 1_000, 1_000, 9)])
     assert found.wants == {A: Want(4_000, True, (-100, 1, "w"))}
     assert found.above == {A: 2_000}
 
 
 def test_it_counts_nothing_where_its_minimum_of_pods_would_not_be_left() -> None:
-    assert not reserved_demand(TREE, LEFT, [((-100, 1, "w"), A, Need(1_000, 5_000, 9))]).wants
+    assert not reserved_demand(TREE, LEFT, [ReservedWant((-100, 1, "w"), A, 1_000, 5_000, 9)]).wants
 
 
 def test_waiting_reserved_workloads_are_charged_by_rank() -> None:
     """The second by rank, given first here, finds one GPU left."""
-    second, first = ((-100, 2, "x"), A, Need(1_500, 1_500, 1)), ((-120, 3, "w"), A, Need(1_000, 1_000, 3))
+    second, first = (
+        ReservedWant((-100, 2, "x"), A, 1_500, 1_500, 1),
+        ReservedWant((-120, 3, "w"), A, 1_000, 1_000, 3),
+    )
     assert reserved_demand(TREE, LEFT, [second, first]).wants == {A: Want(3_000, True, (-120, 3, "w"))}
     assert LEFT[A] == 2_000
 

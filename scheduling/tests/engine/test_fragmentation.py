@@ -15,6 +15,7 @@ from scheduling.acceleration.node_arrays import NodeArrays
 from scheduling.acceleration.typical_arrays import TypicalArrays
 from scheduling.engine import GPU_MILLI, NodeInfo, NodeOrder, PoolInfo, Slicing, TypicalRequest
 from scheduling.engine.model.quantities import memory_share
+from scheduling.engine.placement.fragmentation import Fragmentation
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.tests.engine.build import node, nodes_of, placed, plan, pool, team, waiting
 
@@ -149,7 +150,8 @@ def test_the_score_rises_with_every_fiftieth_of_a_gpu_that_it_falls() -> None:
     typical = TypicalArrays([asks(1)], [])
     fallen = np.array([-20.5, -20.0, -0.5, 0.0, 19.5, 20.0, 1000.0]) * typical.total
     assert list(typical.scores(fallen)) == [-2, -1, -1, 0, 0, 1, 50]
-    assert [typical.score(each) for each in fallen.tolist()] == [-2, -1, -1, 0, 0, 1, 50]
+    rule = Fragmentation([asks(1)], [])
+    assert [rule.score(int(each)) for each in fallen.tolist()] == [-2, -1, -1, 0, 0, 1, 50]
 
 
 @pytest.mark.parametrize("much", [1 << 62, 1 << 63, 10**30, -(10**30)])

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from scheduling.engine import OpenStatus, Policy, TeamInfo, schedule
-from scheduling.engine.preemption.lawful import Lawful
+from scheduling.engine.preemption.joint_eligibility import JointEligibility
 from scheduling.engine.preemption.policy import NONE, PreemptionPolicy, WorkloadClaim
 from scheduling.engine.preemption.search import Search
-from scheduling.engine.preemption.victims import Tier, Unit
+from scheduling.engine.preemption.victims import Tier, Victim
 from scheduling.engine.quota.tree import QuotaAccounts, Tree
 from scheduling.tests.engine.build import NOW, node, placed, plan, preempted, started, team, waiting, waits
 from scheduling.tests.proof.fair import shared
@@ -79,7 +79,7 @@ def test_the_surplus_is_by_whichever_due_gives_more() -> None:
     accounts.usage.used[c] = 5000
     entitled = [0] * len(tree)
     entitled[b], entitled[c] = 1000, 4000
-    lawful = Lawful(
+    lawful = JointEligibility(
         PreemptionPolicy(Policy(), accounts, entitled, entitled), WorkloadClaim("w", b, 50, False, 1000), {}
     )
     assert lawful.allowance(c, {("x", 0): 1000, ("y", 0): 2000}) == 3000 - 1000
@@ -94,7 +94,7 @@ def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in
     for branch, guarantee, used in ((b, 2000, 0), (c, 2000, 5000), (d, 2000, 5000)):
         accounts.quotas.guarantee[branch], accounts.usage.used[branch] = guarantee, used
     none = [0] * len(tree)
-    lawful = Lawful(
+    lawful = JointEligibility(
         PreemptionPolicy(Policy(), accounts, none, none), WorkloadClaim("w", b, 50, False, 1000), {}
     )
     one, all_ = {("x", 0): 1000, ("y", 0): 1000}, {("x", 0): 3000, ("y", 0): 3000}
@@ -108,19 +108,19 @@ def test_who_could_have_left_earlier_is_told_as_by_judging_the_whole_set_again(
 ) -> None:
     original, found, none = Search._next_in_another_order, 0, 0
 
-    def judged(search: Search) -> Unit | None:
-        """The same unit, which must be the first of its leaf that may, of the first tier that has one."""
+    def judged(search: Search) -> Victim | None:
+        """The same victim, which must be the first of its leaf that may, of the first tier that has one."""
         nonlocal found, none
-        unit = original(search)
+        victim = original(search)
         lawful = [each for tier in search._tiers for each in _lawful_together(search, tier)]
-        if unit is None:
+        if victim is None:
             assert not lawful
             none += 1
         else:
-            assert unit.tier == lawful[0].tier
-            assert unit is next(each for each in lawful if each.placed.leaf == unit.placed.leaf)
+            assert victim.tier == lawful[0].tier
+            assert victim is next(each for each in lawful if each.placed.leaf == victim.placed.leaf)
             found += 1
-        return unit
+        return victim
 
     monkeypatch.setattr(Search, "_next_in_another_order", judged)
     for seed in (*range(200), *SOMEBODY_LEAVES_EARLIER):
@@ -129,15 +129,17 @@ def test_who_could_have_left_earlier_is_told_as_by_judging_the_whole_set_again(
     assert none > 0
 
 
-def _lawful_together(search: Search, tier: Tier) -> Iterator[Unit]:
+def _lawful_together(search: Search, tier: Tier) -> Iterator[Victim]:
     """Those of a tier that are of use and may go together with those who were chosen."""
-    branches, passed = search._lawful.shared(search._chosen), search._passed()
-    victims = search._victims.of_tier(tier)
+    branches, passed = search._joint.shared(search._chosen), search._passed()
+    victims = search._index.of_tier(tier)
     for leaf in search._tree.leaf_of.values():
         below = passed is not None and passed in search._tree.paths[leaf]
-        if search._lawful.branch(leaf) in branches and (below or not search._capacity.enough):
-            for unit in victims.units(leaf):
-                taken = search._taken.get(unit.placed.workload.id)
-                rest = unit.without(frozenset(taken)) if taken and unit.whole else unit
-                if search._serves(unit, any_will_do=below) and search._lawful.rules([*search._chosen, rest]):
-                    yield unit
+        if search._policy.branch_beside(search._preemptor.leaf, leaf) in branches and (
+            below or not search._capacity.enough
+        ):
+            for victim in victims.of_leaf(leaf):
+                taken = search._taken.get(victim.placed.workload.id)
+                rest = victim.without(frozenset(taken)) if taken and victim.whole else victim
+                if search._serves(victim, any_will_do=below) and search._joint.rules([*search._chosen, rest]):
+                    yield victim

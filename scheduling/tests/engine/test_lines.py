@@ -95,7 +95,7 @@ def test_lines_filled_at_once_are_as_those_filled_one_by_one(seed: int, mode: El
         for level, line in pair.early.levels.items():
             assert told(pair.late.levels[level]) == told(line)
             leaf = pair.chance.choice(list(line.rows))
-            assert set(pair.late.levels[level].sorts(leaf)) == set(line.sorts(leaf))
+            assert set(pair.late.levels[level].preemptor_kinds(leaf)) == set(line.preemptor_kinds(leaf))
         if pair.chance.random() < 0.3:
             assert ids(pair.late) == ids(pair.early)
         pair.change()

@@ -202,9 +202,9 @@ def test_it_counts_the_pods_that_a_room_holds(wanted: list[PodRequest], looked: 
     ledger = made(pool())
     for each in wanted:
         ledger.place(each, (0,))
-    scores, fleet = ledger.now.scores(looked), ledger.nodes
+    scores = ledger.now.scores(looked)
     for rank, node_free in enumerate(ledger.now.free):
-        costs = fleet.costs_on(looked, rank)
+        costs = ledger.now.arrays.costs_on(looked, rank)
         assert scores.pods[rank] == (0 if costs is None else pods_in(node_free, costs, looked))
         assert (scores.keys[rank] == NOWHERE) == (scores.pods[rank] == 0)
 

@@ -73,7 +73,7 @@ def test_positions_numbers_and_order_are_those_of_a_cycle_that_passes_over_whole
     note, offer_to = SkippedLeaves.note, SkippedLeaves._offer_to
 
     def noting(self: SkippedLeaves, leaf: int, milli: int, *, reserved: bool) -> None:
-        passed = self._levels.get(self._cycle.queue.level or (True, 0))
+        passed = self._levels.get(self.queue.level or (True, 0))
         if passed is not None and passed.leaves:
             seen["starts" if milli > 0 else "victims"] += 1
         note(self, leaf, milli, reserved=reserved)

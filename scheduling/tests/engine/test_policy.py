@@ -6,7 +6,13 @@ from random import Random
 
 from scheduling.engine import ElasticPreemption, Policy
 from scheduling.engine.model.plan import Rule
-from scheduling.engine.preemption.policy import ANY_DUE, BY_GUARANTEE, NONE, PreemptionPolicy, WorkloadClaim
+from scheduling.engine.preemption.policy import (
+    BY_GUARANTEE,
+    EITHER_BASE,
+    NONE,
+    PreemptionPolicy,
+    WorkloadClaim,
+)
 from scheduling.engine.quota.tree import QuotaAccounts, Tree
 from scheduling.tests.engine.build import team
 
@@ -31,7 +37,7 @@ def preemption_policy(
 def test_a_due_counts_only_up_to_where_an_own_branch_would_pass_it() -> None:
     """By entitlement only a has space for the workload, by guarantee top has it too."""
     found = preemption_policy({}, {A: 1_000}, {A: 1_000, TOP: 1_000})
-    assert list(found.dues_by_depth(ASKING, {})) == [(1, ANY_DUE), (0, BY_GUARANTEE)]
+    assert list(found.bases_by_depth(ASKING, {})) == [(1, EITHER_BASE), (0, BY_GUARANTEE)]
 
 
 def test_what_is_leaving_makes_space_in_an_own_branch() -> None:

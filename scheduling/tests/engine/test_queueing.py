@@ -177,7 +177,7 @@ def test_a_start_is_reserved_where_the_pods_fit_first_whatever_held_none_before(
     rows.sort(key=lambda row: (row[0], row[1].id))
     fleet, request = Nodes(pool(), nodes, ()), PodRequest.of(waiting("head", "a", gpus, pods=pods))
     ledger = KeptLedger(fleet, [row for _, row in rows])
-    tally = IndexedPods.of_level(ledger, request, fleet.domains(request)[-1])
+    tally = IndexedPods(ledger, request, fleet.domains(request)[-1])
     leaving = [(end, row, row.placements) for end, row in rows]
     kept = reserve_start(ledger, request, pods, leaving, (), tally=tally)
     for count, (at, _) in enumerate(rows, 1):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.acceleration import kept_cycle as cycles
+from scheduling.acceleration import early_stop
 from scheduling.acceleration.skipped_leaves import SkippedLeaves
 from scheduling.engine import ElasticPreemption, Plan, Policy, Queueing, Snapshot, State, decide, schedule
 from scheduling.tests.engine.build import NOW, node, placed, pool, team, waiting
@@ -19,7 +19,7 @@ def to_the_end(world: Snapshot) -> Plan:
     """The plan when no level is passed over and nobody's turn is left out."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SkippedLeaves, "with_turns", lambda *_: None)
-        patch.setattr(cycles, "nothing_left", lambda *_: False)
+        patch.setattr(early_stop, "nothing_left", lambda *_: False)
         found = decide(State.of(world), NOW)
         return replace(found, waits=tuple(found.waits))
 

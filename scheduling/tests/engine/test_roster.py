@@ -62,10 +62,10 @@ class Searching:
             [each.tolist() for each in self.eligible.holdings.by_node(len(self.ledger.nodes.rows), 4)],
             self.held(),
             [
-                (tier, leaf, [unit.key for unit in units])
+                (tier, leaf, [victim.key for victim in victims])
                 for tier in self.eligible.tiers()
                 for leaf in sorted(self.eligible.of_tier(tier))
-                if (units := self.eligible.of_tier(tier).units(leaf))
+                if (victims := self.eligible.of_tier(tier).of_leaf(leaf))
             ],
         ]
 

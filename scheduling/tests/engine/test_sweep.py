@@ -1,4 +1,4 @@
-"""Victims for gangs that may take anybody, in one domain of several."""
+"""VictimSet for gangs that may take anybody, in one domain of several."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from scheduling.acceleration import find_victims as searched
 from scheduling.acceleration import kept_cycle
 from scheduling.acceleration.search_context import SearchContext
 from scheduling.acceleration.sweep import Mask, Sweep
-from scheduling.acceleration.takeable import NEVER, Locals
+from scheduling.acceleration.takeable import NEVER, PlaceVictims
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine import OpenStatus, Snapshot, Topology, WorkloadInfo, schedule
-from scheduling.engine.preemption.request import PreemptionRequest
-from scheduling.engine.preemption.search import Victims
+from scheduling.engine.preemption.search import PreemptionRequest, VictimSet
 from scheduling.tests.engine.build import (
     NOW,
     node,
@@ -43,14 +42,14 @@ def full_racks(draw: st.DrawFn) -> Snapshot:
     for place in nodes:
         for device in range(2):
             for part in draw(st.sampled_from([(0.5,), (0.5,), (0.5, 0.25), (0.75,)])):
-                rows.append(_lying(draw, len(rows), f"{place.id}:{device}", part))
+                rows.append(_pods_on(draw, len(rows), f"{place.id}:{device}", part))
     rows += [_wide(draw, 0, nodes[0].id, nodes[2].id), _wide(draw, 1, nodes[4].id, nodes[5].id)]
     size = draw(st.sampled_from([(2, 2), (4, 1), (3, 1), (2, 1), (4, 0.5), (7, 0.25), (9, 0.25)]))
     gang = waiting("gang", "res", size[1], pods=size[0], priority=100, topology=Topology(required="rack"))
     return snapshot(nodes, TEAMS, [*rows, gang], pool(topology=["rack"]))
 
 
-def _lying(draw: st.DrawFn, number: int, on: str, gpus: float) -> WorkloadInfo:
+def _pods_on(draw: st.DrawFn, number: int, on: str, gpus: float) -> WorkloadInfo:
     fields: dict[str, Any] = {
         "priority": draw(st.sampled_from([10, 50, 50, 90])),
         "started": draw(st.sampled_from([1, 10, 10, 60])),
@@ -84,7 +83,7 @@ def _dearest(patch: pytest.MonkeyPatch, world: Snapshot) -> list[Any]:
     """The tier of the dearest victim of each newcomer that finds some."""
     dearest: list[Any] = []
 
-    def find_victims(context: SearchContext, request: PreemptionRequest) -> Victims | None:
+    def find_victims(context: SearchContext, request: PreemptionRequest) -> VictimSet | None:
         found = searched.find_victims(context, request)
         dearest.append(found and found.cost[0])
         return found
@@ -101,7 +100,7 @@ def test_the_same_victims_go_if_it_is_tried_with_each_whether_he_can_be_spared(
 ) -> None:
     found = schedule(world, NOW)
     with monkeypatch.context() as patch:
-        patch.setattr(Locals, "missed", lambda self, *_: np.zeros(len(self.row_of), np.int64))
+        patch.setattr(PlaceVictims, "missed", lambda self, *_: np.zeros(len(self.row_of), np.int64))
         assert schedule(world, NOW) == found
 
 
@@ -110,7 +109,7 @@ def test_the_same_victims_go_if_it_is_tried_with_each_whether_he_can_be_spared(
 def test_the_same_victims_go_if_every_place_is_looked_at_turn_by_turn(
     monkeypatch: pytest.MonkeyPatch, world: Snapshot
 ) -> None:
-    found, first_with_room = schedule(world, NOW), Locals.first_with_room
+    found, first_with_room = schedule(world, NOW), PlaceVictims.first_with_room
 
     def checked(*args: Any) -> Ints:
         first = first_with_room(*args)
@@ -118,15 +117,15 @@ def test_the_same_victims_go_if_every_place_is_looked_at_turn_by_turn(
         return first
 
     with monkeypatch.context() as patch:
-        patch.setattr(Locals, "first_with_room", checked)
+        patch.setattr(PlaceVictims, "first_with_room", checked)
         patch.setattr(Sweep, "least_lost", lambda _: 0)
         assert schedule(world, NOW) == found
 
 
-def _turn_by_turn(found: Locals, gone: Mask, turn: Ints, pods: int) -> Ints:
-    """What :meth:`Locals.first_with_room` finds, by letting go one turn after the other."""
-    place = found.ground.place
-    first = np.full(len(found.ground.uniform), NEVER)
+def _turn_by_turn(found: PlaceVictims, gone: Mask, turn: Ints, pods: int) -> Ints:
+    """What :meth:`PlaceVictims.first_with_room` finds, by letting go one turn after the other."""
+    place = found.place_nodes.place
+    first = np.full(len(found.place_nodes.uniform), NEVER)
     for each in range(int(turn.max(initial=-1)) + 1):
         held = np.bincount(place, found.free(gone | ((turn >= 0) & (turn <= each))).pods(), len(first))
         first = np.where((held >= pods) & (first == NEVER), each, first)

@@ -39,7 +39,7 @@ def test_no_short_cut_shows_in_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
         victims += len(plan.preemptions) + len(plan.shrinks)
         found = as_bytes(plan)
         with monkeypatch.context() as patch:
-            patch.setattr("scheduling.acceleration.kept_cycle.nothing_left", lambda _: False)
+            patch.setattr("scheduling.acceleration.early_stop.nothing_left", lambda _: False)
             patch.setattr("scheduling.acceleration.search_context.SearchContext.might_take", lambda *_: True)
             patch.setattr(
                 "scheduling.acceleration.kept_backfill.KeptBackfill.keeps_out_again", lambda *_: None

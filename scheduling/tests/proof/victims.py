@@ -123,7 +123,7 @@ def crowded(chance: Random) -> Snapshot:
     chance.shuffle(spots)
     workloads: list[WorkloadInfo] = []
     while spots and len(workloads) < 6 and chance.random() < 0.95:
-        workloads.append(_lying(chance, f"w{len(workloads)}", spots))
+        workloads.append(_pods_on(chance, f"w{len(workloads)}", spots))
     level = chance.choice((None, None, "rack", "node"))
     gpus, pods = chance.choice(((0.5, 1), (1, 1), (1, 1), (2, 1), (1, 2), (1, 3), (2, 2)))
     newcomer = waiting(
@@ -138,7 +138,7 @@ def crowded(chance: Random) -> Snapshot:
     return snapshot(nodes, teams, [*workloads, newcomer], pool(topology=["rack"]))
 
 
-def _lying(chance: Random, id_: str, spots: list[str]) -> WorkloadInfo:
+def _pods_on(chance: Random, id_: str, spots: list[str]) -> WorkloadInfo:
     """A workload of one to three pods; a fraction may leave the rest of its device to the next one."""
     shared = spots[-1].endswith("+")
     gpus = 0.5 if shared else chance.choice((1, 1, 1, 0.5))

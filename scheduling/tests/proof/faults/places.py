@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from scheduling.checker import BrokenRule
 from scheduling.engine import DeviceInfo, Memory, Slicing, Taint, Topology
-from scheduling.engine.decide.scaling import Growing
+from scheduling.engine.pool.scaling import Growing
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Candidate
 from scheduling.tests.engine.build import node, placed, pool, waiting
@@ -163,9 +163,7 @@ PLACES = (
         "who waits for victims grows",
         BrokenRule.GROWS_WAITING,
         PROMISED,
-        wrong(
-            "decide.scaling._growing", lambda cycle: _all_gangs(cycle.state.growing, cycle.placed_workloads)
-        ),
+        wrong("pool.scaling._growing", lambda cycle: _all_gangs(cycle.state.growing, cycle.placed_workloads)),
     ),
     Fault(
         "who waits for victims is not told",

@@ -89,7 +89,7 @@ VICTIMS = (
             waiting("w", "a", 6),
             teams=(team("a", reserved=6), team("b", reserved=3)),
         ),
-        wrong("preemption.lawful._before_the_last", lambda _: 0),
+        wrong("preemption.joint_eligibility._before_the_last", lambda _: 0),
     ),
     Fault(
         "a gang is cut below its minimum",
@@ -118,7 +118,7 @@ VICTIMS = (
         "a reserved one finds no victims",
         BrokenRule.GUARANTEE_NOT_HONOURED,
         RESERVE,
-        wrong("decide.pool_cycle.PoolCycle.find_victims", lambda *_: None),
+        wrong("pool.pool_cycle.PoolCycle.find_victims", lambda *_: None),
     ),
     Fault(
         "lost work is not counted",
@@ -136,6 +136,6 @@ VICTIMS = (
         "nobody is protected",
         BrokenRule.PROTECTED_VICTIM,
         world(*IMPORTANT, pools=(pool(min_runtime_ms=60 * MINUTE),)),
-        wrong("decide.pool_cycle.protected", lambda *_: False, also="acceleration.kept_pool.protected"),
+        wrong("pool.pool_state.protected", lambda *_: False),
     ),
 )

@@ -6,17 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scheduling.engine.model.plan import Allocation
 from scheduling.engine.model.snapshot import GPU_MILLI, OpenStatus, WorkloadInfo
-from scheduling.engine.placement.ledger import AnyLedger, Ledger
-from scheduling.engine.placement.node_index import PlainNodeIndex
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.nodes import PoolNodes
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.preemption.policy import PreemptionPolicy
-from scheduling.engine.preemption.victims import CycleClock, PlacedWorkload
+from scheduling.engine.preemption.victims import CycleClock, PlacedWorkload, protected
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.queue.order import Level, fairness_ratio, lined_up
 from scheduling.engine.quota.charging import Charges, ReservedHolding
-from scheduling.engine.quota.demand import NOTHING, LeafWants, Want, demand_of
-from scheduling.engine.quota.entitlement import Wanted, divide_all
+from scheduling.engine.quota.demand import NOTHING, Demand, LeafWants, Want, demand_of
+from scheduling.engine.quota.entitlement import divide_all
 from scheduling.engine.quota.tree import QuotaAccounts, Tree
 
 
@@ -29,10 +28,10 @@ class PoolState:
     each branch.
     """
 
-    demand: Wanted
+    demand: Demand
 
     def __init__(
-        self, pool_nodes: PoolNodes, tree: Tree, requests: PodRequests, ledger: AnyLedger, now: int
+        self, pool_nodes: PoolNodes, tree: Tree, requests: PodRequests, ledger: Ledger, now: int
     ) -> None:
         self.pool_nodes = pool_nodes
         self.nodes = pool_nodes.in_service
@@ -79,6 +78,14 @@ class PoolState:
             if each.leaf == leaf and not each.reserved and not each.fresh
         ]
 
+    def preemptible(self) -> dict[str, PlacedWorkload]:
+        """The elastic workloads that were placed before this cycle, and still are, by id."""
+        return {id_: each for id_, each in self.placed_workloads.items() if not (each.reserved or each.fresh)}
+
+    def is_protected(self, placed: PlacedWorkload) -> bool:
+        """Whether other elastic workloads may not have it as a victim."""
+        return protected(placed.workload, self.pool.policy, self.clock.now)
+
     def not_running(self) -> Iterator[PlacedWorkload]:
         """The workloads placed before this cycle, and still placed, whose pods do not run yet."""
         for each in self.placed_workloads.values():
@@ -93,8 +100,6 @@ class PoolState:
 class PlainPoolState(PoolState):
     """A pool, made from its rows at the beginning of a cycle."""
 
-    ledger: Ledger[PlainNodeIndex]
-
     def __init__(
         self,
         pool_nodes: PoolNodes,
@@ -103,7 +108,7 @@ class PlainPoolState(PoolState):
         workloads: Sequence[WorkloadInfo],
         now: int,
     ) -> None:
-        ledger = Ledger(pool_nodes.in_service, workloads, PlainNodeIndex)
+        ledger = Ledger(pool_nodes.in_service, workloads)
         super().__init__(pool_nodes, tree, requests, ledger, now)
         self.levels: Mapping[Level, Mapping[int, Sequence[Candidate]]] = {}
         for workload in workloads:
@@ -137,7 +142,7 @@ class PlainPoolState(PoolState):
                 takes = each.pool_request
                 want = Want(takes.wanted_milli, not takes.pod_milli % GPU_MILLI, each.key)
                 elastic[each.leaf] = elastic.get(each.leaf, NOTHING) + want
-        reserved = [(each.key, each.leaf, each.pool_request) for each in counting if each.reserved]
+        reserved = [each.reserved_want() for each in counting if each.reserved]
         sharing = {each.leaf for each in self.placed_workloads.values() if shares_a_device(each)}
         return LeafWants(elastic, reserved, sharing)
 

@@ -7,20 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.backfill.passing import Backfill, BlockedHead
-from scheduling.engine.backfill.start_reservation import End, Shadow, reserve_start
-from scheduling.engine.decide.blocked_queue import BlockedQueue
-from scheduling.engine.decide.pool_state import PoolState
+from scheduling.engine.backfill.start_reservation import EarliestStart, End, reserve_start
 from scheduling.engine.model.plan import Allocation, Rule
-from scheduling.engine.model.snapshot import ElasticPreemption, PodPlacement, Queueing, WorkloadInfo
-from scheduling.engine.placement.held_pods import HeldPods
+from scheduling.engine.model.snapshot import PodPlacement, Queueing, WorkloadInfo
+from scheduling.engine.placement.ledger import HeldPods
+from scheduling.engine.pool.blocked_queue import BlockedQueue
+from scheduling.engine.pool.pool_state import PoolState
 from scheduling.engine.preemption.candidate_domains import among, candidate_domains, find_victims
 from scheduling.engine.preemption.policy import claim_of
-from scheduling.engine.preemption.request import PreemptionContext, PreemptionRequest
-from scheduling.engine.preemption.search import Victims
-from scheduling.engine.preemption.victims import PlacedWorkload, Unit, protected
+from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, VictimSet
+from scheduling.engine.preemption.victims import PlacedWorkload, Victim
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
-from scheduling.engine.queue.candidate_queue import CandidateQueue, PlainQueue
-from scheduling.engine.queue.order import C, Level, Line
+from scheduling.engine.queue.order import C, CandidateQueue, Level, Line
 from scheduling.engine.quota.tree import ROOT
 
 
@@ -78,7 +76,7 @@ class PoolCycle:
 
     def queue_of(self, levels: Mapping[Level, Line[C]]) -> CandidateQueue[C]:
         """Candidates in the order of the queue."""
-        return PlainQueue(self.tree, self.ratio, levels)
+        return CandidateQueue(self.tree, self.ratio, levels)
 
     @property
     def head(self) -> BlockedHead | None:
@@ -86,27 +84,9 @@ class PoolCycle:
         return self.backfill.head
 
     @property
-    def demand(self) -> Sequence[int]:
-        """The demand of each branch."""
-        return self.state.demand.milli
-
-    @property
     def is_shut(self) -> bool:
         """Whether nothing may pass the head at all."""
         return self.backfill.shut
-
-    @property
-    def stopping(self) -> Iterable[str]:
-        """The workloads that are over but still hold devices."""
-        return self.state.stopping
-
-    def elastic_on(self, leaf: int) -> Iterable[PlacedWorkload]:
-        """The elastic workloads of a leaf that were placed before this cycle, and still are."""
-        return self.state.elastic_on(leaf)
-
-    def not_running(self) -> Iterable[PlacedWorkload]:
-        """The workloads placed before this cycle, and still placed, whose pods do not run yet."""
-        return self.state.not_running()
 
     # --- Hints ------------------------------------------------------------------------------------------------
 
@@ -121,7 +101,7 @@ class PoolCycle:
 
     def might_preempt(self, candidate: Candidate) -> bool:
         """Whether a candidate might find victims as things stand; false only if it certainly finds none."""
-        return candidate.reserved or self.pool.policy.elastic_preemption is not ElasticPreemption.NEVER
+        return self.preemption_policy.may_preempt(candidate)
 
     # --- Starting ---------------------------------------------------------------------------------------------
 
@@ -147,13 +127,20 @@ class PoolCycle:
 
     def quota_stops(self, candidate: Candidate) -> Blocked | None:
         """Whether guarantee or ceiling blocks it as things stand."""
-        asked = candidate.next_milli
-        if candidate.reserved:
-            available = self.charges.available(candidate.leaf)
-            if available < asked:
-                return Blocked(candidate, Cause.GUARANTEE, available)
-        passed = self.charges.ceiling_passed(candidate.leaf, asked, reserved=candidate.reserved)
+        blocked = self.guarantee_stops(candidate)
+        if blocked is not None:
+            return blocked
+        passed = self.charges.ceiling_passed(
+            candidate.leaf, candidate.next_milli, reserved=candidate.reserved
+        )
         return None if passed is None else Blocked(candidate, Cause.CEILING, passed.available, passed)
+
+    def guarantee_stops(self, candidate: Candidate) -> Blocked | None:
+        """Whether a reserved one finds too little left of its guarantees."""
+        if not candidate.reserved:
+            return None
+        available = self.charges.available(candidate.leaf)
+        return Blocked(candidate, Cause.GUARANTEE, available) if available < candidate.next_milli else None
 
     def start(self, candidate: Candidate, placements: Sequence[PodPlacement], victims: Iterable[str]) -> None:
         """Count a workload that has its place."""
@@ -198,23 +185,22 @@ class PoolCycle:
 
     # --- Starting with victims --------------------------------------------------------------------------------
 
-    def find_victims(self, candidate: Candidate, blocked: Blocked) -> Victims | None:
+    def find_victims(self, candidate: Candidate, blocked: Blocked) -> VictimSet | None:
         """The victims with which a candidate that was blocked could start here."""
         if blocked.cause is Cause.GUARANTEE or self.backfill.shut or not self.might_preempt(candidate):
             return None
         if not candidate.reserved:
             self.state.entitle_next()
-        by_priority = self.pool.policy.elastic_preemption is ElasticPreemption.PRIORITY
         request = PreemptionRequest(
             claim_of(candidate),
             candidate.request,
             candidate.pods,
             self.backfill.closed_to(candidate),
-            candidate.priority if by_priority and not candidate.reserved else None,
+            None if candidate.reserved else self.preemption_policy.highest_victim(candidate.priority),
         )
         return self._search(candidate, request)
 
-    def _search(self, candidate: Candidate, request: PreemptionRequest) -> Victims | None:
+    def _search(self, candidate: Candidate, request: PreemptionRequest) -> VictimSet | None:
         """Search all that could be victims."""
         widest = self._held_pods(candidate)
         if widest is None:
@@ -231,50 +217,48 @@ class PoolCycle:
 
     def _eligible(self, *, for_reserved: bool) -> list[PlacedWorkload]:
         """The workloads that may be victims at all: elastic ones that this cycle has not started."""
-        elastic = [each for each in self.placed_workloads.values() if not (each.reserved or each.fresh)]
-        if for_reserved:
-            return elastic
-        return [each for each in elastic if not protected(each.workload, self.pool.policy, self.now)]
+        elastic = self.state.preemptible().values()
+        return [each for each in elastic if for_reserved or not self.state.is_protected(each)]
 
-    def start_with(self, candidate: Candidate, victims: Victims) -> None:
+    def start_with(self, candidate: Candidate, victims: VictimSet) -> None:
         """Let the victims go and start the candidate on what they leave."""
-        for unit, rule in zip(victims.units, victims.rules, strict=True):
-            self._preempt(candidate, unit, rule)
+        for victim, rule in zip(victims.victims, victims.rules, strict=True):
+            self._preempt(candidate, victim, rule)
         placements = self._place_on_freed(candidate)
-        self.start(candidate, placements, (unit.placed.workload.id for unit in victims.units))
+        self.start(candidate, placements, (victim.placed.workload.id for victim in victims.victims))
 
-    def _preempt(self, candidate: Candidate, unit: Unit, rule: Rule) -> None:
+    def _preempt(self, candidate: Candidate, victim: Victim, rule: Rule) -> None:
         """Let one victim go."""
-        placed = unit.placed
+        placed = victim.placed
         self.touch(placed)
-        level = self.preemption_policy.level(claim_of(candidate), unit.claim)
-        taken = PreemptedPods(candidate, rule, level, unit.pods, unit.lost_gpu_ms)
+        level = self.preemption_policy.level(claim_of(candidate), victim.claim)
+        taken = PreemptedPods(candidate, rule, level, victim.pods, victim.lost_gpu_ms)
         self.taken.setdefault(placed.workload.id, []).append(taken)
-        placed.lose(frozenset(pod.pod_index for pod in unit.pods))
-        self.ledger.leave(placed.workload, unit.pods)
-        self.accounts.usage.add(placed.leaf, -unit.milli, reserved=False)
+        placed.lose(frozenset(pod.pod_index for pod in victim.pods))
+        self.ledger.leave(placed.workload, victim.pods)
+        self.accounts.usage.add(placed.leaf, -victim.milli, reserved=False)
         self.queue.touch(placed.leaf)
-        if unit.whole:
+        if victim.whole:
             del self.placed_workloads[placed.workload.id]
 
     def _place_on_freed(self, candidate: Candidate) -> tuple[PodPlacement, ...]:
         """Place a preemptor whose victims have left: outside what is reserved for the head, if possible."""
         request, indexes = candidate.request, range(candidate.pods)
         domains = self.nodes.domains(request)
-        shadow = self.head.shadow if self.head is not None else Shadow(None, {})
-        placements = self.ledger.place(request, indexes, domains=domains, excluded=shadow.extra)
+        earliest = self.head.earliest if self.head is not None else EarliestStart(None, {})
+        placements = self.ledger.place(request, indexes, domains=domains, excluded=earliest.extra)
         if placements is not None:
-            shadow.take(self.ledger, request, placements)
+            earliest.take(self.ledger, request, placements)
             return placements
         return self.ledger.place(request, indexes, domains=domains) or ()
 
     # --- Waiting ----------------------------------------------------------------------------------------------
 
-    def estimate(self, candidate: Candidate) -> Shadow:
+    def estimate(self, candidate: Candidate) -> EarliestStart:
         """The start reservation that the candidate would get."""
         held = self._held_pods(candidate)
         if held is None:
-            return Shadow(None, {})
+            return EarliestStart(None, {})
         yielding = self._yielding() if candidate.reserved else []
         ends = self._ends(reserved_only=candidate.reserved)
         return reserve_start(self.ledger, candidate.request, candidate.pods, ends, yielding, tally=held)
@@ -285,8 +269,8 @@ class PoolCycle:
 
     def _ends(self, *, reserved_only: bool) -> Iterable[End]:
         """When what is placed ends, as far as it has an end, in order. What is over its time ends now."""
-        default = self.pool.policy.default_time_limit_ms
-        ends = [(each.ends_at(self.now, default), id_, each) for id_, each in self.placed_workloads.items()]
+        policy = self.pool.policy
+        ends = [(each.ends_at(policy), id_, each) for id_, each in self.placed_workloads.items()]
         known = [
             (at, id_, each)
             for at, id_, each in ends
@@ -294,14 +278,14 @@ class PoolCycle:
         ]
         return [(at, each.workload, each.pods) for at, _, each in sorted(known, key=lambda end: end[:2])]
 
-    def wait(self, blocked: Blocked, shadow: Shadow | None = None) -> None:
+    def wait(self, blocked: Blocked, earliest: EarliestStart | None = None) -> None:
         """Let a candidate wait; the first one that lacks only a place gets the start reservation."""
         self.waiting.add(blocked)
         if blocked.cause is Cause.PLACE and self._reserves and self.head is None:
-            self._reserve(blocked.candidate, shadow or self.estimate(blocked.candidate))
+            self._reserve(blocked.candidate, earliest or self.estimate(blocked.candidate))
 
-    def _reserve(self, candidate: Candidate, shadow: Shadow) -> None:
-        self.backfill.reserve(candidate, shadow)
+    def _reserve(self, candidate: Candidate, earliest: EarliestStart) -> None:
+        self.backfill.reserve(candidate, earliest)
 
     def withdraw(self, workload: str) -> None:
         """Forget a waiting workload that has started in another pool."""

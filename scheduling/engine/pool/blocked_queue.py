@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from scheduling.engine.backfill.passing import Backfill
-from scheduling.engine.placement.ledger import AnyLedger
+from scheduling.engine.placement.ledger import Ledger
 from scheduling.engine.placement.node_index import NOTHING_EXCLUDED
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.queue.candidate import Blocked, Cause
@@ -14,7 +14,7 @@ from scheduling.engine.queue.candidate import Blocked, Cause
 class BlockedQueue:
     """Blocked workloads, by id."""
 
-    def __init__(self, backfill: Backfill, ledger: AnyLedger) -> None:
+    def __init__(self, backfill: Backfill, ledger: Ledger) -> None:
         self._backfill = backfill
         self._ledger = ledger
         self._rows: dict[str, Blocked] = {}
@@ -59,8 +59,8 @@ class BlockedQueue:
         outside_head = head is not None and cause is Cause.BEHIND
         if self._backfill.is_without_place(request, pods, outside_head=outside_head):
             return False
-        shadow = head.shadow.extra if head and outside_head else NOTHING_EXCLUDED
-        placements = self._ledger.place(request, range(pods), excluded=shadow)
+        earliest = head.earliest.extra if head and outside_head else NOTHING_EXCLUDED
+        placements = self._ledger.place(request, range(pods), excluded=earliest)
         self._ledger.undo(request, placements or ())
         return placements is not None
 

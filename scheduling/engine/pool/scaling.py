@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scheduling.engine.decide.pool_cycle import PoolCycle
 from scheduling.engine.model.snapshot import NodeInfo, PodPlacement, Slicing
 from scheduling.engine.placement.domains import Domain
+from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.victims import PlacedWorkload
 from scheduling.engine.queue.candidate import Candidate, Cause
 from scheduling.engine.queue.order import lined_up
