@@ -95,6 +95,7 @@ class _Row(NamedTuple):
     labels: dict[str, str] | None
     annotations: dict[str, str] | None
     shm_mib: int | None
+    read_notes: bool | None
     priority: int
 
 
@@ -226,6 +227,7 @@ def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> pr
         labels=row.labels or {},
         annotations=row.annotations or {},
         shm_mib=row.shm_mib,
+        read_notes=bool(row.read_notes),
         reserved=row.priority >= RESERVED_FROM,
         workload=row.workload_id,
         slug=row.slug,

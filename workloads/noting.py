@@ -54,7 +54,7 @@ def take_notes(said: Mapping[UUID, SaidNotes], *, by: Actor, at: datetime) -> di
     attempts = [attempt for attempt in there.order_by("pk") if attempt.workload_id in rows]
     known = AttemptNotes.objects.in_bulk([attempt.pk for attempt in attempts])
     taken = [
-        _Taking(
+        _NoteTaking(
             attempt, rows[attempt.workload_id], known.get(attempt.pk) or AttemptNotes(attempt=attempt), at
         )
         for attempt in attempts
@@ -71,7 +71,7 @@ def take_notes(said: Mapping[UUID, SaidNotes], *, by: Actor, at: datetime) -> di
 
 
 @dataclass(slots=True)
-class _Taking:
+class _NoteTaking:
     """What is made of the notes of one attempt, whose workload is locked."""
 
     attempt: Attempt
@@ -185,7 +185,7 @@ STORED = (
 )  # fmt: skip
 
 
-def _store(taken: Sequence[_Taking]) -> None:
+def _store(taken: Sequence[_NoteTaking]) -> None:
     """Write what was taken (nothing where nothing was)."""
     if not taken:
         return

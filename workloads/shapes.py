@@ -56,6 +56,9 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     defaults = serializers.SerializerMethodField(
         help_text="Which of cpu and memory were not asked for: they are its pools' defaults for its GPUs."
     )
+    read_notes = serializers.SerializerMethodField(
+        help_text="Whether its output is read for notes of checkpoints and progress."
+    )
     attempt = serializers.SerializerMethodField(help_text="Number of the open attempt.")
     adopted_from = serializers.SerializerMethodField(
         help_text="The Job that somebody created with kubectl, as cluster/namespace/name; null where none."
@@ -97,6 +100,7 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "max_requeues",
             "max_retries",
             "fail_if_impossible",
+            "read_notes",
             "image",
             "command",
             "environment",
@@ -145,6 +149,10 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     def get_defaults(self, workload: Workload) -> list[str]:
         """Return what it has by default: cpu, memory."""
         return workload.defaults or []
+
+    def get_read_notes(self, workload: Workload) -> bool:
+        """Return whether its output is read for notes."""
+        return bool(workload.read_notes)
 
     def get_pools(self, workload: Workload) -> list[str]:
         """Return the slugs of the acceptable pools."""

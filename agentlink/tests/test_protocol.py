@@ -30,9 +30,12 @@ from agentlink.protocol import (
     NamespaceReport,
     Namespaces,
     NodeReport,
+    NoteReport,
+    NotesReport,
     Observed,
     PodReport,
     PodState,
+    RefusedNotes,
     Released,
     Report,
     ReportedPhase,
@@ -43,6 +46,7 @@ from agentlink.protocol import (
     Verdict,
     Verdicts,
 )
+from chamber.notes import NoteKind, NoteProblem
 from workloads.models import Workload
 
 ONE, TWO, THREE = (uuid.UUID(int=number) for number in (1, 2, 3))
@@ -88,6 +92,14 @@ FROM_AGENT = [
         ),
     ),
     UsageReport(figures=(UsageFigure(workload=ONE, at=NOW, utilisation_percent=93, memory_mib=4),)),
+    NotesReport(
+        notes=(
+            NoteReport(attempt=ONE, at=NOW, kind=NoteKind.CHECKPOINT, step=0, said_at=NOW, of_attempt=2),
+            NoteReport(attempt=ONE, at=NOW, kind=NoteKind.PROGRESS, millionths=0),
+            NoteReport(attempt=ONE, at=NOW, kind=NoteKind.LINK, name="tb", url="https://tb.example/"),
+        ),
+        refused=(RefusedNotes(attempt=ONE, problem=NoteProblem.STEP, message="No.", count=2),),
+    ),
 ]
 FROM_SERVER = [
     Desired(connection=ONE, generation=9, base=8, part=0, last=True, assignments=(ASSIGNMENT,),

@@ -50,10 +50,13 @@ class Found(NamedTuple):
 
 
 class LogPiece(NamedTuple):
-    """What a pod wrote, cut anywhere; after a whole line, `cursor` is the place behind it."""
+    """What a pod wrote, cut anywhere; after a whole line, `cursor` is the place behind it. `at` is when it was written,
+    where that is known; told only of lines that may be notes.
+    """
 
     data: bytes
     cursor: str = ""
+    at: datetime | None = None
 
 
 class NoLogs(Exception):  # noqa: N818 - an answer
