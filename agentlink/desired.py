@@ -11,8 +11,10 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
+from django.urls import reverse
 from django.utils import timezone
 
 from agentlink import protocol
@@ -21,6 +23,8 @@ from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Ho
 from agentlink.protocol import Adopted, AssignedPod, AssignedShare, Desired, StopOrder
 from chamber.collecting import without_collecting
 from workloads import lifecycle, reasons
+from workloads.attempt_tokens import token_of
+from workloads.models import AttemptNotes
 from workloads.models.workload import RESERVED_FROM
 
 logger = logging.getLogger(__name__)
@@ -126,11 +130,12 @@ def _messages(rows: list[_Row], *, connection: UUID, generation: int, base: int 
     wanted = [row for row in rows if row.wanted]
     pods = _pods([row.attempt_id for row in wanted])
     spaces = _Spaces(wanted)
+    steps = _resumed_from(wanted)
     told: list[protocol.DesiredAttempt] = []
     untold: dict[UUID, str] = {}
     for row in wanted:
         try:
-            told.append(_assignment(row, pods[row.attempt_id], spaces))
+            told.append(_assignment(row, pods[row.attempt_id], spaces, steps.get(row.attempt_id)))
         except ValueError as error:
             untold[row.attempt_id] = " ".join(str(error).split())[:500]
     if untold:
@@ -217,7 +222,23 @@ class _Spaces:
         return namespace if row.placed_at >= since else ""
 
 
-def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> protocol.DesiredAttempt:
+def _resumed_from(rows: Sequence[_Row]) -> dict[UUID, int]:
+    """Return at which step the attempts go on that are not the first of their workload (1 query, none without any)."""
+    later = {row.workload_id: row for row in rows if row.number > 1}
+    if not later:
+        return {}
+    saved = AttemptNotes.objects.filter(attempt__workload__in=later, step__isnull=False)
+    steps: dict[UUID, int] = {}
+    fields = ("attempt__workload", "attempt__number", "step")
+    for workload_id, number, step in saved.order_by("attempt__number").values_list(*fields):
+        if number < later[workload_id].number and step is not None:
+            steps[later[workload_id].attempt_id] = step
+    return steps
+
+
+def _assignment(
+    row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces, resumed_from: int | None
+) -> protocol.DesiredAttempt:
     """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol."""
     assignment = protocol.DesiredAttempt(
         name=row.name,
@@ -228,6 +249,8 @@ def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> pr
         annotations=row.annotations or {},
         shm_mib=row.shm_mib,
         read_notes=bool(row.read_notes),
+        resumed_from=resumed_from,
+        **_notes_door(row.attempt_id),
         reserved=row.priority >= RESERVED_FROM,
         workload=row.workload_id,
         slug=row.slug,
@@ -251,6 +274,14 @@ def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> pr
     )
     protocol.check_size(assignment)
     return assignment
+
+
+def _notes_door(attempt_id: UUID) -> dict[str, str]:
+    """Return where pods of an attempt say what they saved, and by which token; nothing where they reach no server."""
+    if not settings.POD_URL:
+        return {}
+    path = reverse("api-attempt-notes", kwargs={"attempt_id": attempt_id})
+    return {"notes_url": f"{settings.POD_URL}{path}", "notes_token": token_of(attempt_id)}
 
 
 def _stop_order(row: _Row) -> StopOrder:

@@ -1,13 +1,16 @@
 """Taking in what attempts say of themselves: checkpoints, progress and links.
 
 Every note may come twice or late: an older one than the stored changes nothing. An attempt may say something until its
-pods are gone, which is after its end where it is stopped: what it saves last is what the next one goes on from.
+pods are gone, which is after its end where it is stopped, and be heard a little later: what it saves last is what the
+next one goes on from.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
+
+from django.db.models import Q
 
 from chamber import live
 from chamber.bulk import update_each
@@ -20,6 +23,8 @@ from workloads.models import Attempt, AttemptNotes, Checkpoint, EventKind, Workl
 
 MOST_AHEAD = timedelta(seconds=60)
 """How far in the future a time may be that a workload names: clocks differ."""
+LATEST = timedelta(minutes=2)
+"""How long after its pods are gone an agent may tell what an attempt said last."""
 MOST_LINKS = 10
 EVENT_EVERY = timedelta(minutes=10)
 """How often an event tells of a checkpoint at most; each is on the chart."""
@@ -45,11 +50,13 @@ class SaidNotes:
 
 
 def take_notes(said: Mapping[UUID, SaidNotes], *, by: Actor, at: datetime) -> dict[UUID, list[BadNote]]:
-    """Store what attempts said whose pods are not gone; return what was wrong, by attempt (at most 10 queries).
+    """Store what attempts said; return what was wrong, by attempt (at most 11 queries).
 
-    Attempts of which no pod is left are not in the answer. The caller holds the transaction.
+    Attempts of which no pod is left for long are not in the answer. The caller holds the transaction.
     """
-    there = Attempt.objects.filter(pk__in=list(said), released_at__isnull=True)
+    there = Attempt.objects.filter(
+        Q(released_at__isnull=True) | Q(released_at__gt=at - LATEST), pk__in=list(said)
+    )
     rows = lock(there.values_list("workload", flat=True))
     attempts = [attempt for attempt in there.order_by("pk") if attempt.workload_id in rows]
     known = AttemptNotes.objects.in_bulk([attempt.pk for attempt in attempts])

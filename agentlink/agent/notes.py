@@ -21,7 +21,7 @@ from agentlink.agent.backends.base import Backend, LogPiece, NoLogs, Observation
 from agentlink.agent.lines import LineSplitter
 from agentlink.agent.link import Link
 from agentlink.bucket import TokenBucket
-from agentlink.protocol import DesiredAttempt, NoteReport, PodState, RefusedNotes
+from agentlink.protocol import DesiredAttempt, NoteReport, NotesReport, PodState, RefusedNotes
 from agentlink.protocol.logs import KEPT_BYTES
 from chamber.notes import MARK, BadNote, Note, NoteProblem, Read, read_line
 
@@ -258,10 +258,15 @@ class NoteReader:
                     await link.send([message])
             await asyncio.sleep(began + TELL_EVERY_SECONDS - time.monotonic())
 
-    def _to_tell(self) -> tuple[list[NoteReport], list[RefusedNotes]]:
-        """Return what was not told yet."""
-        untold, self._untold = self._untold, set()
-        every = self._all()
+    def last_words(self, attempts: Collection[UUID]) -> list[NotesReport]:
+        """Return what these attempts, which are over, said and is not told yet; it counts as told."""
+        return list(protocol.notes_in_parts(*self._to_tell(attempts))) if attempts else []
+
+    def _to_tell(self, of: Collection[UUID] | None = None) -> tuple[list[NoteReport], list[RefusedNotes]]:
+        """Return what was not told yet: of all, or of these attempts."""
+        untold = {key for key in self._untold if of is None or key.attempt in of}
+        self._untold -= untold
+        every = [heard for heard in self._all() if of is None or heard.attempt in of]
         notes = [note for heard in every for key, note in heard.newest.items() if key in untold]
         refused = [each for heard in every for each in heard.refused.values()]
         for heard in every:

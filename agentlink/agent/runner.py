@@ -460,7 +460,9 @@ class _Conversation:
             self._under_way.add(report.attempt)
             note = self._starting.add if report.phase is ReportedPhase.STARTING else self._starting.discard
             note(report.attempt)
-        await link.send([message])
+        # What is said last comes before the end: with its pods the attempt's successor may be let go.
+        ended = {report.attempt for report in message.reports if report.frees_devices}
+        await link.send([*self._notes.last_words(ended), message])
 
     async def _look(self) -> None:
         self._seen, observations = await self._backend.observe(self._seen)

@@ -127,7 +127,9 @@ class DesiredAttempt(_Part):
     agent uses its own. `reserved`: nobody may preempt it. Tolerations are written as `key=value:Effect`, like taints.
     `name`, `owner` and `job_class` are for people; `labels` and `annotations` are those of its people, for its pods. It
     starts with `least_pods` (0: not told). `shm_mib` is shared memory, a part of `memory_mib`; None = half of that.
-    `read_notes`: its output is read for notes of checkpoints and progress.
+    `read_notes`: its output is read for notes of checkpoints and progress. `notes_url` and `notes_token`: where and by
+    what its pods may say the same by a call; empty where they cannot. `resumed_from` is the step of the last checkpoint
+    that an attempt before it saved; None: there is none.
     """
 
     workload: UUID
@@ -158,6 +160,9 @@ class DesiredAttempt(_Part):
     annotations: Annotated[dict[Name, Text], SINCE_0_2] = {}
     shm_mib: Annotated[Count | None, SINCE_0_2] = None
     read_notes: Annotated[bool, SINCE_0_2] = False
+    resumed_from: Annotated[Count | None, SINCE_0_2] = None
+    notes_url: Annotated[Sentence, SINCE_0_2] = ""
+    notes_token: Annotated[str, Field(max_length=200, repr=False), AfterValidator(_plain), SINCE_0_2] = ""
 
 
 class StopOrder(_Part):

@@ -1,15 +1,20 @@
 """What a cluster is told to run, at the bounds of what somebody may submit."""
 
 import pytest
+from django.db import transaction
+from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from agentlink import desired, protocol
 from agentlink.models import Assignment, Cluster
 from agentlink.protocol import Desired
 from agentlink.protocol.releases import fitted
-from agentlink.tests.agents import Hand, admit, devices_of
+from agentlink.tests.agents import SCHEDULER, Hand, admit, devices_of
 from agentlink.tests.conftest import Place
 from chamber.ids import new_id
-from workloads.models import Attempt, Status, Workload
+from workloads import lifecycle
+from workloads.attempt_tokens import attempt_in
+from workloads.models import Attempt, AttemptNotes, Status, Workload
 from workloads.requests import MOST_CHARACTERS, MOST_TO_RUN_BYTES, SubmissionRequest
 
 pytestmark = pytest.mark.django_db
@@ -113,13 +118,32 @@ def test_a_gang_of_thousands_of_eight_gpu_pods_comes_in_parts_within_the_bound(p
     assert sum(len(piece.pods) for part in parts for piece in part.assignments) == 4000
 
 
-LATER = {"name", "owner", "job_class", "least_pods", "labels", "annotations", "shm_mib", "reserved"}
+LATER = {
+    "name",
+    "owner",
+    "job_class",
+    "least_pods",
+    "labels",
+    "annotations",
+    "shm_mib",
+    "reserved",
+    "read_notes",
+    "notes_url",
+    "notes_token",
+    "resumed_from",
+}
 
 
 def test_an_agent_is_told_of_an_assignment_only_what_it_knows(place: Place) -> None:
     attempt = start(place, 0)
     Workload.objects.filter(pk=attempt.workload_id).update(
-        name="Mine", labels={"a": "b"}, annotations={"c": "d"}, shm_mib=7, job_class="training", priority=100
+        name="Mine",
+        labels={"a": "b"},
+        annotations={"c": "d"},
+        shm_mib=7,
+        job_class="training",
+        priority=100,
+        read_notes=True,
     )
     told = desired.full_set(place.cluster.pk, new_id())
     [new] = told[0].assignments
@@ -128,6 +152,43 @@ def test_an_agent_is_told_of_an_assignment_only_what_it_knows(place: Place) -> N
     assert not LATER & old.model_dump(exclude_defaults=True).keys()
     assert (new.name, new.owner, new.job_class, new.least_pods) == ("Mine", "ada", "training", 1)
     assert (new.labels, new.annotations, new.shm_mib, new.reserved) == ({"a": "b"}, {"c": "d"}, 7, True)
+    assert (new.read_notes, new.notes_url, new.notes_token, new.resumed_from) == (True, "", "", None)
     assert old == new.model_copy(
         update={name: protocol.DesiredAttempt.model_fields[name].default for name in LATER}
     )
+
+
+def test_pods_are_told_where_to_say_what_they_saved_where_they_reach_the_server(
+    place: Place, settings: Settings
+) -> None:
+    settings.POD_URL = "https://chamber.example.org"
+    attempt = start(place, 0)
+    [told] = desired.full_set(place.cluster.pk, new_id())[0].assignments
+    assert told.notes_url == f"https://chamber.example.org/api/v1/attempts/{attempt.pk}/notes/"
+    assert attempt_in(told.notes_token) == attempt.pk
+    assert told.notes_token not in repr(told)
+
+
+def test_a_later_attempt_is_told_the_last_step_that_was_saved_before_it(place: Place) -> None:
+    first = start(place, 0)
+    AttemptNotes.objects.create(attempt=first, step=700)
+    with transaction.atomic():
+        preemption = lifecycle.PreemptionOrder(
+            workload_id=first.workload_id, version=Workload.objects.get(pk=first.workload_id).version,
+            message="Preempted.", rule="reclaim", level="",
+        )  # fmt: skip
+        lifecycle.preempt_many([preemption], by=SCHEDULER, at=timezone.now())
+    workload = Workload.objects.get(pk=first.workload_id)
+    again = admit(
+        place.team,
+        place.owner,
+        place.pool,
+        place.cluster,
+        devices_of(place.cluster, "n1")[1:2],
+        workload=workload,
+    )
+    [told] = desired.full_set(place.cluster.pk, new_id())[0].assignments
+    assert (told.attempt, told.number, told.resumed_from) == (again.pk, 2, 700)
+    AttemptNotes.objects.create(attempt=again, step=900)  # its own is where it is, not where it began
+    [told] = desired.full_set(place.cluster.pk, new_id())[0].assignments
+    assert told.resumed_from == 700

@@ -155,6 +155,8 @@ def test_a_stopped_attempt_may_save_until_its_pods_are_gone(attempt: Attempt) ->
     attempt.refresh_from_db()
     assert attempt.checkpointed_at == NOW
     Attempt.objects.update(released_at=NOW)
+    take(attempt, step(9), at=NOW + timedelta(seconds=90), heard=NOW + timedelta(seconds=1))
+    assert AttemptNotes.objects.get().checkpoints == 2
     with transaction.atomic():
         said = {attempt.pk: SaidNotes([HeardNote(step(10), NOW + timedelta(1))]), uuid4(): SaidNotes()}
         assert noting.take_notes(said, by=AGENT, at=NOW + timedelta(1)) == {}

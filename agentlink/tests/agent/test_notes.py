@@ -278,6 +278,20 @@ async def test_what_may_not_have_arrived_is_told_by_the_next_conversation(pods: 
     await reader.close()
 
 
+async def test_what_it_says_last_comes_with_the_report_of_its_end(pods: Pods) -> None:
+    reader = reader_of(pods)
+    for attempt in (ATTEMPT, OTHER):
+        pods.write("::chamber checkpoint step=5::", attempt=attempt)
+        pods.ended.add((attempt, 0))
+    reader.expect([asking(), asking(OTHER)])
+    reader.observe([seen(ATTEMPT, 0), seen(OTHER, 0)])
+    await until(lambda: not reader._reading)
+    assert [note.attempt for message in reader.last_words({ATTEMPT}) for note in message.notes] == [ATTEMPT]
+    assert reader.last_words({ATTEMPT}) == []
+    assert [note.attempt for message in reader.last_words({OTHER}) for note in message.notes] == [OTHER]
+    await reader.close()
+
+
 async def test_more_than_it_reads_at_a_time_wait_and_are_told_so(
     pods: Pods, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,6 +198,10 @@ def _environment(part: Part, assignment: DesiredAttempt, names: DomainNames) -> 
         "CHAMBER_PODS": str(len(assignment.pods)),
         "CHAMBER_NODE": _field("spec.nodeName"),
     }
+    if assignment.resumed_from is not None:
+        told["CHAMBER_RESUMED_FROM"] = str(assignment.resumed_from)
+    if assignment.notes_url:
+        told |= {"CHAMBER_NOTES_URL": assignment.notes_url, "CHAMBER_NOTES_TOKEN": assignment.notes_token}
     alone: dict[str, str | JsonObject] = {"PET_NPROC_PER_NODE": str(devices)}
     defaults = _ranks(part, assignment, index, devices) if part.plan.service else alone
     merged = {**defaults, **assignment.environment, **told}
