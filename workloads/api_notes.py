@@ -21,8 +21,10 @@ from chamber.words import nearest
 from teams.actors import Actor, Via
 from workloads import noting
 from workloads.attempt_tokens import AttemptAuthentication
-from workloads.models import Attempt, AttemptNotes
+from workloads.models import Attempt
 from workloads.noting import MOST_LINKS, HeardNote, SaidNotes
+from workloads.shapes import NotesShape
+from workloads.shown_notes import shown_notes
 
 PODS = Actor(name="its pods", via=Via.API)
 FIELDS = ("checkpoint", "progress", "links")
@@ -51,25 +53,6 @@ class NotesBody(serializers.Serializer[Any]):
         required=False,
         help_text=f"Addresses by name, at most {MOST_LINKS}.",
     )
-
-
-class NotesShape(serializers.Serializer[Any]):
-    """What an attempt said last; null where it never did."""
-
-    checkpointed_at = serializers.DateTimeField(
-        source="attempt.checkpointed_at", allow_null=True, help_text="When it saved last."
-    )
-    step = serializers.IntegerField(allow_null=True, help_text="Of the last checkpoint.")
-    checkpoints = serializers.IntegerField(help_text="How many it saved.")
-    progress = serializers.SerializerMethodField(help_text="A part of 1.")
-    progress_at = serializers.DateTimeField(allow_null=True)
-    links = serializers.DictField(child=serializers.CharField())
-    refused = serializers.IntegerField(help_text="How many notes were not taken.")
-
-    def get_progress(self, stored: AttemptNotes) -> float | None:
-        """Return how far it is."""
-        millionths = stored.progress_millionths
-        return None if millionths is None else millionths / notes.MILLION
 
 
 class AttemptNotesView(APIView):
@@ -104,8 +87,8 @@ class AttemptNotesView(APIView):
                 noting.take_notes({attempt.pk: SaidNotes(bad=list(wrong.values()))}, by=PODS, at=now)
             told = {field: bad.message for field, bad in wrong.items()}
             raise Refusal(" ".join(told.values()), fields=told)
-        stored = AttemptNotes.objects.select_related("attempt").get(attempt=attempt.pk)
-        return Response(NotesShape(stored).data)
+        stored = Attempt.objects.select_related("notes").get(pk=attempt.pk)
+        return Response(NotesShape(shown_notes(stored, now)).data)
 
 
 def _take(attempt: Attempt, heard: Sequence[HeardNote], now: datetime) -> dict[str, BadNote]:

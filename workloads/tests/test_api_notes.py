@@ -47,6 +47,7 @@ def test_all_that_is_said_is_stored_and_answered(attempt: Attempt) -> None:
     assert answer.status_code == 200
     told = answer.json()
     assert told.pop("progress_at") is not None
+    assert (told.pop("ends_at"), told.pop("unsaved_since")) == (None, told["checkpointed_at"])
     assert told == {
         "checkpointed_at": at.isoformat().replace("+00:00", "Z"),
         "step": 1200,
