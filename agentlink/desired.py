@@ -7,8 +7,8 @@ counted with the cluster's rejected messages, and its attempt ends with that as 
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -20,11 +20,21 @@ from django.utils import timezone
 from agentlink import protocol
 from agentlink.assignments import LINK
 from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Hold, Placement
-from agentlink.protocol import Adopted, AssignedPod, AssignedShare, Desired, StopOrder
+from agentlink.protocol import (
+    MAX_SENTENCE,
+    NOTICE_FROM_SECONDS,
+    NOTICE_SECONDS,
+    Adopted,
+    AssignedPod,
+    AssignedShare,
+    Desired,
+    StopNotice,
+    StopOrder,
+)
 from chamber.collecting import without_collecting
 from workloads import lifecycle, reasons
 from workloads.attempt_tokens import token_of
-from workloads.models import AttemptNotes
+from workloads.models import AttemptNotes, EndReason
 from workloads.models.workload import RESERVED_FROM
 
 logger = logging.getLogger(__name__)
@@ -83,6 +93,9 @@ class _Row(NamedTuple):
     team_id: UUID
     team: str
     owner: str
+    end_reason: str
+    end_detail: dict[str, Any]
+    ended_at: datetime | None
     slug: str
     pods: int
     tolerations: list[str]
@@ -117,8 +130,11 @@ _COLUMNS = (
         "attempt__workload__team",
         "attempt__workload__team__slug",
         "attempt__workload__owner__username",
+        "attempt__end_reason",
+        "attempt__end_detail",
+        "attempt__ended_at",
     ),
-    *(f"attempt__workload__{name}" for name in _Row._fields[12:]),
+    *(f"attempt__workload__{name}" for name in _Row._fields[15:]),
 )
 
 
@@ -286,5 +302,24 @@ def _notes_door(attempt_id: UUID) -> dict[str, str]:
 
 def _stop_order(row: _Row) -> StopOrder:
     return StopOrder(
-        workload=row.workload_id, attempt=row.attempt_id, number=row.number, reported=row.reported
+        workload=row.workload_id,
+        attempt=row.attempt_id,
+        number=row.number,
+        reported=row.reported,
+        notice=_notice(row),
+    )
+
+
+def _notice(row: _Row) -> StopNotice | None:
+    """Return what pods are told before their signal: those that are preempted, where they were granted long enough."""
+    if (
+        row.end_reason != EndReason.PREEMPTED
+        or row.grace_seconds < NOTICE_FROM_SECONDS
+        or row.ended_at is None
+    ):
+        return None
+    return StopNotice(
+        why=str(row.end_detail.get("message") or "It is preempted.")[:MAX_SENTENCE],
+        signal_at=row.ended_at + timedelta(seconds=NOTICE_SECONDS),
+        grace_seconds=row.grace_seconds - NOTICE_SECONDS,
     )

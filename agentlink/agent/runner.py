@@ -422,7 +422,7 @@ class _Conversation:
         if self._keeper is not None:
             await self._keeper.before_stop((stop.attempt, stop.pods) for stop in plan.stops)
         for stop in plan.stops:
-            await self._backend.stop(stop.attempt, stop.pods)
+            await self._backend.stop(stop.attempt, stop.pods, stop.notice)
         for create in plan.creates:
             await self._backend.create(create.assignment, create.pods)
         forget = self._backend.forget if self._keeper is None else self._keeper.forget

@@ -22,6 +22,10 @@ MAX_FIGURES = 500
 MAX_NOTES = 500
 """Notes in one `notes`, and problems with notes, for the same reason."""
 MOST_EPOCHS = 2**52
+NOTICE_SECONDS = 60
+"""How long before its signal a pod that is preempted gets a notice, which is part of its grace period."""
+NOTICE_FROM_SECONDS = 120
+"""Grace period from which there is one."""
 MAX_SENTENCE = 2000
 MAX_NAMED = 100
 """Secrets, or ConfigMaps, that the pods of one Job name."""
@@ -165,6 +169,16 @@ class DesiredAttempt(_Part):
     notes_token: Annotated[str, Field(max_length=200, repr=False), AfterValidator(_plain), SINCE_0_2] = ""
 
 
+class StopNotice(_Part):
+    """What pods are told before they get their signal: why they are stopped, and when it comes. From it on they have
+    `grace_seconds`: so much is left of what they were granted.
+    """
+
+    why: Sentence
+    signal_at: AwareDatetime
+    grace_seconds: Small
+
+
 class StopOrder(_Part):
     """An attempt that must not run here and was not reported gone: answered by reports until it is."""
 
@@ -172,6 +186,7 @@ class StopOrder(_Part):
     attempt: UUID
     number: Annotated[int, Field(ge=1, le=2**31 - 1)]
     reported: Count = 0
+    notice: Annotated[StopNotice | None, SINCE_0_2] = None
 
 
 class PodReport(_Part):

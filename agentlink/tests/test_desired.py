@@ -1,5 +1,7 @@
 """What a cluster is told to run, at the bounds of what somebody may submit."""
 
+from datetime import timedelta
+
 import pytest
 from django.db import transaction
 from django.utils import timezone
@@ -9,7 +11,7 @@ from agentlink import desired, protocol
 from agentlink.models import Assignment, Cluster
 from agentlink.protocol import Desired
 from agentlink.protocol.releases import fitted
-from agentlink.tests.agents import SCHEDULER, Hand, admit, devices_of
+from agentlink.tests.agents import SCHEDULER, Hand, admit, cancel, devices_of
 from agentlink.tests.conftest import Place
 from chamber.ids import new_id
 from workloads import lifecycle
@@ -192,3 +194,34 @@ def test_a_later_attempt_is_told_the_last_step_that_was_saved_before_it(place: P
     AttemptNotes.objects.create(attempt=again, step=900)  # its own is where it is, not where it began
     [told] = desired.full_set(place.cluster.pk, new_id())[0].assignments
     assert told.resumed_from == 700
+
+
+def test_who_is_preempted_with_two_minutes_gets_a_notice_that_is_part_of_them(place: Place) -> None:
+    told = {}
+    for index, grace_seconds in enumerate((119, 120, 600)):
+        attempt = start(place, index)
+        Workload.objects.filter(pk=attempt.workload_id).update(grace_seconds=grace_seconds)
+        order = lifecycle.PreemptionOrder(
+            workload_id=attempt.workload_id, version=Workload.objects.get(pk=attempt.workload_id).version,
+            message="Its GPUs were reclaimed.", rule="reclaim", level="",
+        )  # fmt: skip
+        with transaction.atomic():
+            lifecycle.preempt_many([order], by=SCHEDULER, at=timezone.now())
+        told[attempt.pk] = (grace_seconds, Attempt.objects.get(pk=attempt.pk).ended_at)
+    cancelled = start(place, 3)
+    Workload.objects.filter(pk=cancelled.workload_id).update(grace_seconds=600)
+    cancel(cancelled)
+    [message] = desired.full_set(place.cluster.pk, new_id())
+    notices = {order.attempt: order.notice for order in message.stop}
+    assert notices.pop(cancelled.pk) is None
+    for key, (grace_seconds, ended_at) in told.items():
+        notice = notices[key]
+        if grace_seconds < 120:
+            assert notice is None
+            continue
+        assert notice is not None
+        assert ended_at is not None
+        assert notice.why == "Its GPUs were reclaimed."
+        assert notice.signal_at == ended_at + timedelta(seconds=60)
+        assert notice.grace_seconds == grace_seconds - 60
+    assert [order.notice for order in fitted([message], "0.1.0")[0].stop] == [None] * 4

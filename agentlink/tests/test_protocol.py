@@ -39,6 +39,7 @@ from agentlink.protocol import (
     Released,
     Report,
     ReportedPhase,
+    StopNotice,
     StopOrder,
     Taken,
     UsageFigure,
@@ -103,7 +104,8 @@ FROM_AGENT = [
 ]
 FROM_SERVER = [
     Desired(connection=ONE, generation=9, base=8, part=0, last=True, assignments=(ASSIGNMENT,),
-            stop=(StopOrder(workload=ONE, attempt=TWO, number=1, reported=3),), forget=(THREE,)),
+            stop=(StopOrder(workload=ONE, attempt=TWO, number=1, reported=3,
+                            notice=StopNotice(why="Reclaimed.", signal_at=NOW, grace_seconds=60)),), forget=(THREE,)),
     Desired(connection=ONE, generation=9, base=None, part=0, last=False),
     Ack(reports=(Taken(attempt=ONE, sequence=3),), inventory=4),
     Namespaces(version=2, bound=(NamespaceBinding(id=ONE, namespace="nlp-jobs", team="nlp"),)),

@@ -15,6 +15,7 @@ from agentlink.protocol import (
     NodeReport,
     PodReport,
     ReportedPhase,
+    StopNotice,
     UsageFigure,
     Verdict,
 )
@@ -88,8 +89,13 @@ class Backend(Protocol):
         """Create these pods of an attempt, all of them or, where it had none yet, none and say why by a failure."""
         ...
 
-    async def stop(self, attempt: UUID, pods: Collection[int] | None) -> None:
-        """Begin to stop some pods of an attempt, or all (None), with the grace period they were created with."""
+    async def stop(
+        self, attempt: UUID, pods: Collection[int] | None, notice: StopNotice | None = None
+    ) -> None:
+        """Begin to stop some pods of an attempt, or all (None), with the grace period they were created with.
+
+        With a `notice` they are told so first, and have what is left of it.
+        """
         ...
 
     async def forget(self, attempt: UUID) -> None:

@@ -44,6 +44,7 @@ from agentlink.protocol import (
     NodeReport,
     PodState,
     ReportedPhase,
+    StopNotice,
     UsageFigure,
     Verdict,
 )
@@ -150,7 +151,12 @@ class SimulatedCluster:
         tell_created(assignment, len(pods), problem)
         self._touch(assignment.attempt)
 
-    async def stop(self, attempt: UUID, pods: Collection[int] | None) -> None:
+    async def stop(
+        self,
+        attempt: UUID,
+        pods: Collection[int] | None,
+        notice: StopNotice | None = None,  # noqa: ARG002 - these pods read none
+    ) -> None:
         """Begin to stop pods: they are gone after a part of the grace period."""
         self.advance()
         job = self._jobs.get(attempt)

@@ -113,6 +113,11 @@ class DomainNames:
         return self._of("stop")
 
     @property
+    def notice(self) -> str:
+        """Return the annotation that tells a pod before its signal why it is stopped, and until when it may go on."""
+        return self._of("notice")
+
+    @property
     def removed(self) -> str:
         """Return the annotation with the pods that were taken from a running Job."""
         return self._of("removed")
