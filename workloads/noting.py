@@ -144,6 +144,8 @@ class _NoteTaking:
 
     def _progress(self, note: Note, at: datetime) -> bool:
         stored = self.stored
+        if note.millionths == stored.progress_millionths:
+            return False
         if stored.progress_at is not None and at <= stored.progress_at:
             return False
         begins_anew = (

@@ -21,9 +21,9 @@ from agentlink.agent.backends.base import Backend, LogPiece, NoLogs, Observation
 from agentlink.agent.lines import LineSplitter
 from agentlink.agent.link import Link
 from agentlink.bucket import TokenBucket
-from agentlink.protocol import DesiredAttempt, NoteReport, NotesReport, PodState, RefusedNotes
+from agentlink.protocol import DesiredAttempt, NoteReport, NotesReport, PodState, RefusedNotes, ReportedPhase
 from agentlink.protocol.logs import KEPT_BYTES
-from chamber.notes import MARK, BadNote, Note, NoteProblem, Read, read_line
+from chamber.notes import MARK, BadNote, Note, NoteKind, NoteProblem, Read, read_line
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ MOST_FAILURES = 5
 MOST_ENDED = 500
 """Attempts that are over of which it is known what they said last: it may have to be told again."""
 ENDED_PODS = frozenset({PodState.SUCCEEDED, PodState.FAILED})
+WITHOUT_TIME = "The annotation of a checkpoint has no time; write when it was, such as step=1200 at=2026-01-31T12:00:00Z."
 _MARK = MARK.encode()
 
 
@@ -122,6 +123,7 @@ class NoteReader:
         self._reading: dict[UUID, asyncio.Task[None]] = {}
         self._ended: OrderedDict[UUID, _Heard] = OrderedDict()
         self._untold: set[NoteKey] = set()
+        self._written: dict[UUID, tuple[str, ...]] = {}
         self._news = asyncio.Event()
 
     async def close(self) -> None:
@@ -143,6 +145,7 @@ class NoteReader:
     def observe(self, observations: Iterable[Observation]) -> None:
         """Take in what the cluster has of some attempts."""
         for seen in observations:
+            self._take_written(seen)
             running = sorted(pod.index for pod in seen.pods if pod.state is PodState.RUNNING)
             if running:
                 self._running[seen.attempt] = running
@@ -155,6 +158,28 @@ class NoteReader:
                 self._begin_with(seen.attempt, ended[0])
             if self._running.pop(seen.attempt, None) is not None:
                 self._leave(seen.attempt)
+
+    def _take_written(self, seen: Observation) -> None:
+        """Take in what is written on objects, once each. What was written for an attempt before this one is none of its
+        notes; a checkpoint must say when it was, for what was read before a restart is read again.
+        """
+        new = [line for line in seen.notes if line not in self._written.get(seen.attempt, ())]
+        if seen.notes:
+            self._written[seen.attempt] = seen.notes
+        elif seen.phase is ReportedPhase.GONE:
+            self._written.pop(seen.attempt, None)
+        now = self._clock()
+        for line in new:
+            read = read_line(line)
+            if isinstance(read, Note) and read.kind is NoteKind.CHECKPOINT:
+                if read.at is None:
+                    read = BadNote(NoteProblem.TIME, WITHOUT_TIME)
+                elif seen.created_at is None or read.at < seen.created_at:
+                    continue
+            if read is not None:
+                heard = self._heard.setdefault(seen.attempt, _Heard(seen.attempt))
+                key = heard.take(read, now)
+                self._take([key] if key is not None else [])
 
     def _begin(self, attempt: UUID) -> None:
         """Begin to read an attempt that runs, asks for it, and has a pod that was not read yet."""

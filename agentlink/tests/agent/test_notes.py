@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import UUID
@@ -289,6 +290,30 @@ async def test_what_it_says_last_comes_with_the_report_of_its_end(pods: Pods) ->
     assert [note.attempt for message in reader.last_words({ATTEMPT}) for note in message.notes] == [ATTEMPT]
     assert reader.last_words({ATTEMPT}) == []
     assert [note.attempt for message in reader.last_words({OTHER}) for note in message.notes] == [OTHER]
+    await reader.close()
+
+
+async def test_what_annotations_say_is_taken_once_and_not_what_another_attempt_said(pods: Pods) -> None:
+    reader = reader_of(pods)
+
+    def annotated(*lines: str) -> Observation:
+        return replace(seen(ATTEMPT, 0), created_at=NOW, notes=lines)
+
+    def told() -> list[tuple[int | None, int | None]]:
+        found = [note for message in reader.last_words({ATTEMPT}) for note in message.notes]
+        return [(note.step, note.millionths) for note in found]
+
+    old = "::chamber checkpoint step=3 at=2026-03-02T12:00:29Z::"
+    reader.observe([annotated(old, "::chamber progress 0.5::")])
+    assert told() == [(None, 500_000)]
+    reader.observe([annotated(old, "::chamber progress 0.5::")])
+    assert told() == []
+    reader.observe([annotated("::chamber checkpoint step=4 at=2026-03-02T12:01:00Z::")])
+    assert told() == [(4, None)]
+    reader.observe([annotated("::chamber checkpoint step=5::")])
+    (problem,) = [each for message in reader.last_words({ATTEMPT}) for each in message.refused]
+    assert "has no time; write when it was" in problem.message
+    assert pods.reads == []
     await reader.close()
 
 
