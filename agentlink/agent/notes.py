@@ -39,7 +39,10 @@ MOST_FAILURES = 5
 MOST_ENDED = 500
 """Attempts that are over of which it is known what they said last: it may have to be told again."""
 ENDED_PODS = frozenset({PodState.SUCCEEDED, PodState.FAILED})
-WITHOUT_TIME = "The annotation of a checkpoint has no time; write when it was, such as step=1200 at=2026-01-31T12:00:00Z."
+WITHOUT_TIME = (
+    "The annotation of a checkpoint has no time; write when it was, such as "
+    "step=1200 at=2026-01-31T12:00:00Z."
+)
 _MARK = MARK.encode()
 
 
