@@ -515,7 +515,7 @@ class RefusedNotes(_Part):
 
 
 class NotesReport(_Message):
-    """What attempts said since the last time, the newest of each kind; sent at most once a second."""
+    """What attempts said since the last time, the newest of each kind; sent at most twice a second."""
 
     type: Literal["notes"] = "notes"
     notes: Annotated[tuple[NoteReport, ...], Field(max_length=MAX_NOTES)] = ()

@@ -176,7 +176,7 @@ async def test_ten_thousand_lines_are_one_note_and_one_sentence(pods: Pods, hear
     assert steps(heard) == [9999]
     told = {problem.problem: (problem.count, problem.message) for problem in heard.refused}
     assert told[NoteProblem.TOO_MANY][1].startswith(
-        "It wrote more than 100 notes within a second; one of each kind"
+        "It wrote more than 100 notes within a second; the newest of each"
     )
     assert told[NoteProblem.PROGRESS] == (
         1,
@@ -186,7 +186,7 @@ async def test_ten_thousand_lines_are_one_note_and_one_sentence(pods: Pods, hear
     await reader.close()
 
 
-async def test_it_tells_at_most_once_a_second(
+async def test_it_tells_no_faster_than_its_pace(
     pods: Pods, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notes, "TELL_EVERY_SECONDS", 0.2)
