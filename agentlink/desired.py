@@ -7,20 +7,34 @@ counted with the cluster's rejected messages, and its attempt ends with that as 
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
+from django.urls import reverse
 from django.utils import timezone
 
 from agentlink import protocol
 from agentlink.assignments import LINK
 from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Hold, Placement
-from agentlink.protocol import Adopted, AssignedPod, AssignedShare, Desired, StopOrder
+from agentlink.protocol import (
+    MAX_SENTENCE,
+    NOTICE_FROM_SECONDS,
+    NOTICE_SECONDS,
+    Adopted,
+    AssignedPod,
+    AssignedShare,
+    Desired,
+    StopNotice,
+    StopOrder,
+)
 from chamber.collecting import without_collecting
 from workloads import lifecycle, reasons
+from workloads.attempt_tokens import token_of
+from workloads.models import AttemptNotes, EndReason
 from workloads.models.workload import RESERVED_FROM
 
 logger = logging.getLogger(__name__)
@@ -79,6 +93,9 @@ class _Row(NamedTuple):
     team_id: UUID
     team: str
     owner: str
+    end_reason: str
+    end_detail: dict[str, Any]
+    ended_at: datetime | None
     slug: str
     pods: int
     tolerations: list[str]
@@ -95,6 +112,7 @@ class _Row(NamedTuple):
     labels: dict[str, str] | None
     annotations: dict[str, str] | None
     shm_mib: int | None
+    read_notes: bool | None
     priority: int
 
 
@@ -112,8 +130,11 @@ _COLUMNS = (
         "attempt__workload__team",
         "attempt__workload__team__slug",
         "attempt__workload__owner__username",
+        "attempt__end_reason",
+        "attempt__end_detail",
+        "attempt__ended_at",
     ),
-    *(f"attempt__workload__{name}" for name in _Row._fields[12:]),
+    *(f"attempt__workload__{name}" for name in _Row._fields[15:]),
 )
 
 
@@ -125,11 +146,12 @@ def _messages(rows: list[_Row], *, connection: UUID, generation: int, base: int 
     wanted = [row for row in rows if row.wanted]
     pods = _pods([row.attempt_id for row in wanted])
     spaces = _Spaces(wanted)
+    steps = _resumed_from(wanted)
     told: list[protocol.DesiredAttempt] = []
     untold: dict[UUID, str] = {}
     for row in wanted:
         try:
-            told.append(_assignment(row, pods[row.attempt_id], spaces))
+            told.append(_assignment(row, pods[row.attempt_id], spaces, steps.get(row.attempt_id)))
         except ValueError as error:
             untold[row.attempt_id] = " ".join(str(error).split())[:500]
     if untold:
@@ -216,7 +238,23 @@ class _Spaces:
         return namespace if row.placed_at >= since else ""
 
 
-def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> protocol.DesiredAttempt:
+def _resumed_from(rows: Sequence[_Row]) -> dict[UUID, int]:
+    """Return at which step the attempts go on that are not the first of their workload (1 query, none without any)."""
+    later = {row.workload_id: row for row in rows if row.number > 1}
+    if not later:
+        return {}
+    saved = AttemptNotes.objects.filter(attempt__workload__in=later, step__isnull=False)
+    steps: dict[UUID, int] = {}
+    fields = ("attempt__workload", "attempt__number", "step")
+    for workload_id, number, step in saved.order_by("attempt__number").values_list(*fields):
+        if number < later[workload_id].number and step is not None:
+            steps[later[workload_id].attempt_id] = step
+    return steps
+
+
+def _assignment(
+    row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces, resumed_from: int | None
+) -> protocol.DesiredAttempt:
     """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol."""
     assignment = protocol.DesiredAttempt(
         name=row.name,
@@ -226,6 +264,9 @@ def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> pr
         labels=row.labels or {},
         annotations=row.annotations or {},
         shm_mib=row.shm_mib,
+        read_notes=bool(row.read_notes),
+        resumed_from=resumed_from,
+        **_notes_door(row.attempt_id),
         reserved=row.priority >= RESERVED_FROM,
         workload=row.workload_id,
         slug=row.slug,
@@ -251,7 +292,34 @@ def _assignment(row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces) -> pr
     return assignment
 
 
+def _notes_door(attempt_id: UUID) -> dict[str, str]:
+    """Return where pods of an attempt say what they saved, and by which token; nothing where they reach no server."""
+    if not settings.POD_URL:
+        return {}
+    path = reverse("api-attempt-notes", kwargs={"attempt_id": attempt_id})
+    return {"notes_url": f"{settings.POD_URL}{path}", "notes_token": token_of(attempt_id)}
+
+
 def _stop_order(row: _Row) -> StopOrder:
     return StopOrder(
-        workload=row.workload_id, attempt=row.attempt_id, number=row.number, reported=row.reported
+        workload=row.workload_id,
+        attempt=row.attempt_id,
+        number=row.number,
+        reported=row.reported,
+        notice=_notice(row),
+    )
+
+
+def _notice(row: _Row) -> StopNotice | None:
+    """Return what pods are told before their signal: those that are preempted, where they were granted long enough."""
+    if (
+        row.end_reason != EndReason.PREEMPTED
+        or row.grace_seconds < NOTICE_FROM_SECONDS
+        or row.ended_at is None
+    ):
+        return None
+    return StopNotice(
+        why=str(row.end_detail.get("message") or "It is preempted.")[:MAX_SENTENCE],
+        signal_at=row.ended_at + timedelta(seconds=NOTICE_SECONDS),
+        grace_seconds=row.grace_seconds - NOTICE_SECONDS,
     )

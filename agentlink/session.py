@@ -27,6 +27,7 @@ from agentlink import (
     desired,
     epochs,
     inventory,
+    noted,
     protocol,
     refusals,
     releasing,
@@ -45,6 +46,7 @@ from agentlink.protocol import (
     InvalidMessage,
     Inventory,
     Namespaces,
+    NotesReport,
     Observed,
     Released,
     ToAgent,
@@ -244,6 +246,9 @@ class Session:
             return self._inventory(cluster, message)
         if isinstance(message, UsageReport):
             errors = usage.take(cluster, message, now=timezone.now())
+            return self._reject(cluster, *errors) if errors else Answer()
+        if isinstance(message, NotesReport):
+            errors = noted.take(cluster, message, now=timezone.now())
             return self._reject(cluster, *errors) if errors else Answer()
         if isinstance(message, Released):
             return self._released(cluster)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 WIDTH, HEIGHT = 1000, 200
 """Of the picture, in its own units: it is stretched to the room there is."""
+MARK_EVERY = 5
+"""How far apart two checkpoints are drawn at least."""
 FEWEST_STEPS = 10
 """That a picture has room for, however young the workload."""
 
@@ -51,6 +53,15 @@ class ChartSpan:
     until: datetime
     x: float
     width: float
+
+
+@dataclass(frozen=True, slots=True)
+class SavedMark:
+    """A checkpoint in the picture; of several in one place, the last."""
+
+    at: datetime
+    step: int
+    x: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +129,17 @@ def chart(samples: Iterable[Sample], window: Window, until: datetime) -> Chart:
         for number in sorted(spans)
     )
     return Chart(window, since, end, steps)
+
+
+def saved_marks(drawn: Chart, saved: Iterable[tuple[datetime, int]]) -> list[SavedMark]:
+    """Return the checkpoints that lie in a chart, in the order of their times: one in each place at most."""
+    length = (drawn.until - drawn.since).total_seconds()
+    places: dict[int, SavedMark] = {}
+    for at, step in saved:
+        if drawn.since <= at < drawn.until:
+            x = WIDTH * (at - drawn.since).total_seconds() / length
+            places[int(x // MARK_EVERY)] = SavedMark(at, step, x)
+    return list(places.values())
 
 
 def smallest_window(began_at: datetime, ended_at: datetime) -> Window:

@@ -8,13 +8,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from agentlink.models import Assignment, Device, DeviceSlicing, GpuUse, GpuUseSample, Hold, Placement
-from agentlink.use_chart import BY_KEY, Chart, Sample, Window, chart, windows_of
+from agentlink.use_chart import BY_KEY, Chart, Sample, SavedMark, Window, chart, saved_marks, windows_of
 from chamber import live
 from chamber.errors import Refusal
 from chamber.http import page
 from chamber.words import count
 from teams.values import devices_text
-from workloads.models import Workload
+from workloads.models import Checkpoint, Workload
 from workloads.querysets import FIGURES_HOLD
 
 
@@ -34,6 +34,7 @@ def workload_use(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "workload": workload,
         "chart": drawn,
+        "saved": saved_in(workload, drawn) if drawn else [],
         "windows": windows,
         "chosen": drawn.window if drawn else None,
         "use": (use := use_now(workload, now)),
@@ -82,6 +83,12 @@ def chart_of(workload: Workload, window: Window, now: datetime) -> Chart:
     rows = samples.filter(minute__gte=ended_at - window.length - window.step, minute__lte=ended_at)
     fields = ("minute", "minutes", "gpus", "busy_percent", "tensor_percent", "memory_mib", "power_watts")
     return chart((Sample(*row) for row in rows.order_by("minute").values_list(*fields)), window, ended_at)
+
+
+def saved_in(workload: Workload, drawn: Chart) -> list[SavedMark]:
+    """Return the checkpoints of the time that a chart shows (one query)."""
+    saved = Checkpoint.objects.filter(attempt__workload=workload.pk, at__gte=drawn.since, at__lt=drawn.until)
+    return saved_marks(drawn, saved.order_by("at").values_list("at", "step"))
 
 
 def is_measured(workload: Workload, now: datetime) -> bool:

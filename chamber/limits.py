@@ -56,6 +56,7 @@ TOKEN = Limit("token", MINUTE, "request", "This token has", own="requests_per_mi
 PARTS = Limit("parts", MINUTE, "request", "Your open pages have")
 ADDRESS = Limit("address", MINUTE, "request", "Your address has")
 ANONYMOUS = Limit("anonymous", MINUTE, "request", "Your address has, without being signed in,")
+NOTES = Limit("notes", MINUTE, "call", "This attempt has")
 SUBMISSIONS = Limit("submissions", HOUR, "workload", "You have", own="submissions_per_hour")
 
 

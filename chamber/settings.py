@@ -250,6 +250,7 @@ LIMITS = {
     "submissions": env.integer("CHAMBER_LIMIT_SUBMISSIONS", 5_000, low=0, high=100_000_000),
     "open": env.integer("CHAMBER_LIMIT_OPEN_WORKLOADS", 10_000, low=0, high=100_000_000),
     "tokens": env.integer("CHAMBER_LIMIT_TOKENS", 100, low=1, high=10_000),
+    "notes": env.integer("CHAMBER_LIMIT_NOTES", 120, low=0, high=100_000),
     "streams": env.integer("CHAMBER_LIMIT_STREAMS", 20, low=0, high=100_000),
 }
 # How long history is kept, and what of it otherwise (`teams.retention.kept`; None: as long as the rest).
@@ -265,6 +266,8 @@ AUDIT_KEY = env.text("CHAMBER_AUDIT_KEY", "")
 AUDIT_KEYS_BEFORE = tuple(env.text("CHAMBER_AUDIT_KEYS_BEFORE", "").replace(",", " ").split())
 # The image that this server runs, which the agents of clusters can have too: named in the commands that install them.
 CHAMBER_IMAGE = env.text("CHAMBER_IMAGE", "")
+# Where pods reach this server, to say what they saved and how far they are; without it they are told no address.
+POD_URL = env.origin("CHAMBER_POD_URL")
 # Which GPUs count as idle though a workload holds them: used less than this, in every figure of so long a time.
 CHAMBER_IDLE_PERCENT = env.integer("CHAMBER_IDLE_PERCENT", 5, low=1, high=100)
 CHAMBER_IDLE_MINUTES = env.integer("CHAMBER_IDLE_MINUTES", 15, low=1, high=1440)

@@ -38,6 +38,7 @@ SIGNS = "\u00aa\u00ba\u2122\u2120"
 """Raised letters that are signs of their own: the ordinals of Romance languages, of trade and service marks."""
 MICRO, MU = "\u00b5", "\u03bc"
 """A sign that keyboards write, and the Greek letter that it is."""
+MINUTE, HOUR, DAY = 60, 3600, 86400
 LETTERS = re.compile(r"[^\W\d_]+")
 ACRONYM = re.compile(r"\b(cpu|gpu)(s?)\b", re.IGNORECASE)
 
@@ -68,6 +69,20 @@ def clock_time(moment: datetime, now: datetime | None = None) -> str:
     """Return a time as sentences name it: `14:02:10 UTC`, with its date where that is not today's."""
     told, today = moment.astimezone(UTC), (now or datetime.now(UTC)).astimezone(UTC).date()
     return f"{told:%H:%M:%S} UTC" if told.date() == today else f"{told:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def span(seconds: float) -> str:
+    """Return a length of time in its two largest units, the second unless it is nothing: `2 h 05 min`, `10 min`."""
+    whole = max(0, int(seconds))
+    if whole < MINUTE:
+        return f"{whole} s"
+    if whole < HOUR:
+        words, rest = f"{whole // MINUTE} min", f"{whole % MINUTE:02d} s"
+    elif whole < DAY:
+        words, rest = f"{whole // HOUR} h", f"{whole % HOUR // MINUTE:02d} min"
+    else:
+        words, rest = f"{whole // DAY} d", f"{whole % DAY // HOUR} h"
+    return words if int(rest.split()[0]) == 0 else f"{words} {rest}"
 
 
 def placed(place: str, sentence: str) -> str:

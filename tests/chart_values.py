@@ -53,6 +53,8 @@ SETTINGS: Json = {
     "limitOpenWorkloads": 2000,
     "limitTokens": 20,
     "limitStreams": 30,
+    "limitNotes": 60,
+    "podUrl": "https://chamber.cluster.example",
     "keepDays": 60,
     "keepWorkloadDays": 61,
     "keepAuditDays": 62,

@@ -154,6 +154,8 @@ GPU_USERS = NamedGroup("acme", "gpu-users", known=True).id
 KEPT_MAIL = "0199c1f2-7d3a-7000-8000-00000000aaaa"
 
 TEAMS_BY_ACT = {"move": "idle", "archive": "idle", "unarchive": "old", "delete": "idle"}
+NOBODY = "0199c1f2-7d3a-7000-8000-000000000003"
+"""The id of an attempt that there is not: its door takes an attempt's own token alone."""
 WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1", "logs": "ended-1", "watch": "ended-1"}
 
 
@@ -279,6 +281,7 @@ class World:
             "secret": self.link.secret,
             "uidb36": "nobody",
             "key": "nothing-known",
+            "attempt_id": NOBODY,
             "token_id": self.agent_token.pk if agents else self.own_token.pk,
         }
         if "service-account" in name:

@@ -21,6 +21,7 @@ from tests.documented import Block, Machine, blocks, commands, run, script
 from tests.proxies import certificate
 
 OPERATIONS, CLI, PEOPLE = "docs/operations.md", "docs/cli.md", "docs/people.md"
+CHECKPOINTS = "docs/checkpoints.md"
 DOCKER = "needs a Docker daemon; tests/test_deployment.py runs the file's commands as processes"
 KUBERNETES = "needs a cluster that keeps what is installed; tests/test_chart.py renders and runs the chart"
 SERVICES = "needs systemd as process 1; tests/test_deployment_rolling.py replaces the processes one by one"
@@ -51,6 +52,12 @@ NOT_HERE = {
     f"{OPERATIONS}: kubectl get jobs,pods,services --selector chamber.internal/workload=0190c6f2-..."
     " --label-columns chamber.internal/pod": KUBERNETES,
     f'{OPERATIONS}: kubectl annotate --overwrite job/train chamber.internal/retry="$(date +%s)"': KUBERNETES,
+    f'{CHECKPOINTS}: curl --silent --show-error --max-time 5 "$CHAMBER_NOTES_URL" \\\n'
+    '    --header "Authorization: Bearer $CHAMBER_NOTES_TOKEN" --header "Content-Type: application/json" \\\n'
+    '    --data \'{"checkpoint": {"step": 1200}, "progress": 0.42, "links": {"wandb": '
+    '"https://wandb.example/run/7"}}\'': "runs in a pod; workloads/tests/test_api_notes.py says the same",
+    f'{CHECKPOINTS}: kubectl annotate --overwrite job/train chamber.internal/checkpoint="step=1200'
+    ' at=$(date -u +%FT%TZ)"': KUBERNETES,
     f"{OPERATIONS}: kubectl annotate node gpu-7 chamber.internal/drain-elastic-at=now"
     " chamber.internal/drain-reserved-at=2026-12-01T18:00:00Z": KUBERNETES,
 }

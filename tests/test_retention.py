@@ -17,7 +17,7 @@ from teams.retention import move_horizon
 from teams.tests.factories import actor, make_org, make_pool, make_team, member
 from tests.truths import broken
 from workloads import actions, retention
-from workloads.models import Attempt, Dependency, Event, SubmissionKey, Workload
+from workloads.models import Attempt, AttemptNotes, Checkpoint, Dependency, Event, SubmissionKey, Workload
 from workloads.requests import SubmissionRequest
 from workloads.submission import submit
 from workloads.tasks import forget_old
@@ -63,6 +63,8 @@ def measured(workload: Workload) -> None:
     known = {"attempt": workload.attempts.get(), "gpus": 1, "busy_percent": 50, "memory_mib": 1}
     GpuUse.objects.create(at=timezone.now(), **known)
     GpuUseSample.objects.create(minute=timezone.now(), **known)
+    AttemptNotes.objects.create(attempt=workload.attempts.get(), step=1)
+    Checkpoint.objects.create(attempt=workload.attempts.get(), at=timezone.now(), step=1)
 
 
 def left() -> set[str]:
@@ -81,6 +83,7 @@ def test_an_old_workload_goes_with_everything_that_tells_of_it(
     assert not Event.objects.filter(workload_id=old.pk).exists()
     assert Attempt.objects.count() == Assignment.objects.count() == Placement.objects.count() == 1
     assert GpuUse.objects.count() == GpuUseSample.objects.count() == 1
+    assert AttemptNotes.objects.count() == Checkpoint.objects.count() == 1
     assert broken() == []
 
 

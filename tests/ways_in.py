@@ -34,6 +34,7 @@ class Needs(StrEnum):
     FACTOR = "factor"
     AGENT = "agent"
     PROVIDER = "provider"
+    ATTEMPT = "attempt"
     READ = "read"
     SUBMIT = "submit"
     MANAGE = "manage"

@@ -202,10 +202,12 @@ class Attempts(APIView):
     @extend_schema(responses=AttemptShape(many=True))
     def get(self, request: Request, slug: str) -> Response:
         """List the attempts, the first one first."""
-        attempts = list(workload_for(request, slug).attempts.select_related("pool").order_by("number"))
+        attempts = list(
+            workload_for(request, slug).attempts.select_related("pool", "notes").order_by("number")
+        )
         named = {str(part["team"]) for attempt in attempts for part in attempt.allocation if part["team"]}
         teams = Team.objects.filter(pk__in=named).values_list("pk", "slug")
-        context = {"team_slugs": {str(pk): slug for pk, slug in teams}}
+        context = {"team_slugs": {str(pk): slug for pk, slug in teams}, "now": timezone.now()}
         return one_page([AttemptShape(attempt, context=context).data for attempt in attempts])
 
 

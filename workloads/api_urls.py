@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from workloads import api
+from workloads import api, api_notes
 from workloads.actions import BULK_ACTS
 
 urlpatterns = [
@@ -10,6 +10,7 @@ urlpatterns = [
     path("workloads/<slug:slug>/", api.OneWorkload.as_view(), name="api-workload"),
     path("workloads/<slug:slug>/attempts/", api.Attempts.as_view(), name="api-workload-attempts"),
     path("workloads/<slug:slug>/events/", api.Events.as_view(), name="api-workload-events"),
+    path("attempts/<uuid:attempt_id>/notes/", api_notes.AttemptNotesView.as_view(), name="api-attempt-notes"),
     path("workloads/<slug:slug>/watch/", api.Watch.as_view(), name="api-workload-watch"),
     *(
         path(f"workloads/<slug:slug>/{act}/", api.Act.as_view(act=act), name=f"api-workload-{act}")

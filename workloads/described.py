@@ -19,7 +19,7 @@ TRUTH: Schema = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1]}, {"type": "stri
 OF_A_NAME: dict[str, Schema] = {
     "command": {"anyOf": [{"type": "string"}, WORDS, NULL]},
     **dict.fromkeys(("node_selector", "environment", "labels", "annotations"), TEXTS),
-    **dict.fromkeys(("fail_if_impossible", "hold"), TRUTH),
+    **dict.fromkeys(("fail_if_impossible", "read_notes", "hold"), TRUTH),
 }
 """Fields that are written in ways of their own."""
 

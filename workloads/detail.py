@@ -6,6 +6,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.utils import timezone
+
+from chamber.words import span
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
 from workloads import advice, known, manifests, variables
@@ -14,6 +17,7 @@ from workloads.models import Attempt, Event, EventKind, Status, Workload
 from workloads.models.workload import ADMITTED
 from workloads.quantities import gpus_text
 from workloads.reasons import of_displaced
+from workloads.shown_notes import shown_notes, unsaved_since
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -35,6 +39,7 @@ class Other:
     rule: str
     level: str
     workload: Workload | None
+    lost_gpu_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +56,12 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
     The workload's team and owner must be loaded, and on whom it depends (`with_dependence`).
     """
     pools = {str(pool.pk): pool for pool in Pool.objects.all()}
-    attempts = list(workload.attempts.select_related("pool").order_by("-number"))
+    attempts = list(workload.attempts.select_related("pool", "notes").order_by("-number"))
     events = list(workload.events.select_related(None).order_by("-sequence")[:EVENTS_SHOWN])
     told = _preemptions(workload, events)
     visible = _visible(told, user)
     last = attempts[0] if attempts else None
+    now = timezone.now()
     slugs = {pool_id: pool.slug for pool_id, pool in pools.items()}
     needs = _dependencies(workload, user, "needed_by__workload", any_="waits_for_others")
     return {
@@ -63,6 +69,8 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
         "waits": workload.status in WAITING,
         "ended_reason": _ended_reason(workload, last, user),
         "attempts": attempts,
+        "notes": shown_notes(last, now),
+        "unsaved": span((now - since).total_seconds()) if (since := unsaved_since(last)) else "",
         "pending_since": _pending_since(workload, events),
         "last": last if last is not None and workload.status != Status.PENDING else None,
         "pools": [pools[str(chosen)] for chosen in workload.pool_choice if str(chosen) in pools],
@@ -136,6 +144,7 @@ def _by(event: Event, visible: dict[str, Workload]) -> Other:
         rule=told.get("rule", ""),
         level=told.get("level", ""),
         workload=visible.get(told.get("by", "")),
+        lost_gpu_seconds=told["lost_gpu_ms"] / 1000 if "lost_gpu_ms" in told else None,
     )
 
 

@@ -95,7 +95,7 @@ def _content(data: QueryDict) -> tuple[dict[str, Any], dict[str, str]]:
                 wrong[name] = invalid.together(told)
     tier = data.get("tier", "normal")
     content["priority"] = tier if tier != OTHER else data.get("priority", "")
-    for name in ("hold", "fail_if_impossible"):
+    for name in ("hold", "fail_if_impossible", "read_notes"):
         content[name] = bool(data.get(name))
     return content, wrong
 
@@ -192,6 +192,8 @@ class SubmitForm(Form):
     grace_seconds = _text("Time to write a checkpoint", help_text="Between the notice and the end.")
     hold = forms.BooleanField(label="Hold it until I release it", required=False)
     fail_if_impossible = forms.BooleanField(label="Give up where it can never run", required=False)
+
+    read_notes = forms.BooleanField(label="Read checkpoints and progress in its output", required=False)
 
     manifest = _area("Manifest", rows=22)
     tab = forms.CharField(required=False, widget=forms.HiddenInput)

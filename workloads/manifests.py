@@ -211,6 +211,7 @@ def content_of(
         "max_requeues": workload.max_requeues,
         "max_retries": workload.max_retries,
         "fail_if_impossible": workload.fail_if_impossible,
+        "read_notes": bool(workload.read_notes),
         "depends_on": [other.slug for other in needs],
     }
     always = {"name", "team", "job_class", "priority", "image", "pods"}

@@ -171,6 +171,7 @@ class SubmissionRequest(BaseModel):
     max_requeues: int = Field(default=20, ge=0, le=1000)
     max_retries: int = Field(default=0, ge=0, le=100)
     fail_if_impossible: bool = False
+    read_notes: bool = False
 
     image: Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=r"^[!-~]+$")]
     command: Annotated[list[Argument], BeforeValidator(_command)] = Field(

@@ -2,14 +2,15 @@
 
 from typing import Annotated, Any
 
-from drf_spectacular.utils import PolymorphicProxySerializer
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 from rest_framework import serializers
 
 from teams.api.shapes import GpusField
 from workloads import known
-from workloads.models import Attempt, Event, Workload
+from workloads.models import Attempt, EndReason, Event, Workload
 from workloads.requests import MOST_IN_ONE_REQUEST, SubmissionRequest
+from workloads.shown_notes import ShownNotes, shown_notes
 
 
 class WorkloadShape(serializers.ModelSerializer[Workload]):
@@ -56,6 +57,9 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     defaults = serializers.SerializerMethodField(
         help_text="Which of cpu and memory were not asked for: they are its pools' defaults for its GPUs."
     )
+    read_notes = serializers.SerializerMethodField(
+        help_text="Whether its output is read for notes of checkpoints and progress."
+    )
     attempt = serializers.SerializerMethodField(help_text="Number of the open attempt.")
     adopted_from = serializers.SerializerMethodField(
         help_text="The Job that somebody created with kubectl, as cluster/namespace/name; null where none."
@@ -97,6 +101,7 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "max_requeues",
             "max_retries",
             "fail_if_impossible",
+            "read_notes",
             "image",
             "command",
             "environment",
@@ -146,6 +151,10 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         """Return what it has by default: cpu, memory."""
         return workload.defaults or []
 
+    def get_read_notes(self, workload: Workload) -> bool:
+        """Return whether its output is read for notes."""
+        return bool(workload.read_notes)
+
     def get_pools(self, workload: Workload) -> list[str]:
         """Return the slugs of the acceptable pools."""
         slugs = known.slugs()
@@ -190,6 +199,28 @@ class SubmittedShape(OneWorkloadShape):
         read_only_fields = fields
 
 
+class NotesShape(serializers.Serializer[Any]):
+    """What an attempt said last of checkpoints and progress; null where it never did."""
+
+    checkpointed_at = serializers.DateTimeField(allow_null=True, help_text="When it saved last.")
+    step = serializers.IntegerField(allow_null=True, help_text="Of the last checkpoint.")
+    checkpoints = serializers.IntegerField(help_text="How many it saved.")
+    unsaved_since = serializers.DateTimeField(
+        allow_null=True, help_text="From when work is lost if it is stopped now; null where it does not run."
+    )
+    progress = serializers.SerializerMethodField(help_text="A part of 1.")
+    progress_at = serializers.DateTimeField(allow_null=True)
+    ends_at = serializers.DateTimeField(
+        allow_null=True, help_text="At the pace so far; null where none is known."
+    )
+    links = serializers.DictField(child=serializers.CharField(), help_text="Addresses by name.")
+    refused = serializers.IntegerField(help_text="How many notes were not taken; events say why.")
+
+    def get_progress(self, notes: ShownNotes) -> float | None:
+        """Return how far it is."""
+        return None if notes.percent is None else round(notes.percent / 100, 6)
+
+
 class AttemptShape(serializers.ModelSerializer[Attempt]):
     """One try to run a workload."""
 
@@ -197,6 +228,15 @@ class AttemptShape(serializers.ModelSerializer[Attempt]):
     gpus = GpusField(source="gpus_milli", read_only=True)
     allocation = serializers.SerializerMethodField(
         help_text="What it is charged to: team (null = burst), gpus."
+    )
+    end_reason = serializers.ChoiceField(
+        choices=EndReason.choices,
+        read_only=True,
+        allow_blank=True,
+        help_text="How it ended; empty while it has not.",
+    )
+    notes = serializers.SerializerMethodField(
+        help_text="What it said of checkpoints and progress; null where it said nothing."
     )
     reason = serializers.SerializerMethodField(
         help_text="Why it ended, as a code: node-lost, drained, exit-code, ...; of an open attempt, why it is about to."
@@ -220,8 +260,15 @@ class AttemptShape(serializers.ModelSerializer[Attempt]):
             "reason",
             "exit_code",
             "end_detail",
+            "notes",
         )
         read_only_fields = fields
+
+    @extend_schema_field(NotesShape(allow_null=True))
+    def get_notes(self, attempt: Attempt) -> dict[str, Any] | None:
+        """Return what it said."""
+        notes = shown_notes(attempt, self.context["now"])
+        return None if notes is None else dict(NotesShape(notes).data)
 
     def get_reason(self, attempt: Attempt) -> str:
         """Return the cause's code, else how it ended."""

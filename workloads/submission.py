@@ -240,6 +240,7 @@ def _row(
         max_requeues=request.max_requeues,
         max_retries=request.max_retries,
         fail_if_impossible=request.fail_if_impossible,
+        read_notes=request.read_notes or None,
         image=request.image,
         command=request.command,
         environment=request.environment,

@@ -35,6 +35,7 @@ from agentlink.protocol import (
     PodState,
     Report,
     ReportedPhase,
+    StopNotice,
     StopOrder,
 )
 
@@ -61,6 +62,8 @@ class Stop:
 
     attempt: UUID
     pods: frozenset[int] | None
+    notice: StopNotice | None = None
+    """What all of them are told before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class _Known:
     wanted: DesiredAttempt | None = None
     stopping: bool = False
     """The server waits to hear that it is gone."""
+    notice: StopNotice | None = None
+    """What its pods are to be told before they are stopped."""
     seen: Observation | None = None
     made: set[int] = field(default_factory=set)
     """Pods that were asked for or seen: none is made twice."""
@@ -257,7 +262,7 @@ class Core:
             if known.told_to_stop:
                 return []
             known.told_to_stop = True
-            return [Stop(attempt, None)]
+            return [Stop(attempt, None, known.notice)]
         surplus = living - {pod.index for pod in known.wanted.pods} - known.stopped
         known.stopped = (known.stopped | surplus) & living
         known.made &= living | {pod.index for pod in known.wanted.pods}
@@ -408,7 +413,7 @@ class Core:
 
     def _order_stop(self, order: StopOrder) -> None:
         known = self._get(order.workload, order.attempt, order.number)
-        known.wanted, known.stopping = None, True
+        known.wanted, known.stopping, known.notice = None, True, order.notice
         self._go_on_from(known, order.reported)
 
     @staticmethod

@@ -5,8 +5,8 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -19,6 +19,7 @@ from agentlink.agent.keeping import LogKeeper
 from agentlink.agent.link import Link, LinkLost, open_long_poll, open_websocket
 from agentlink.agent.logs import attached
 from agentlink.agent.memory import AgentMemory
+from agentlink.agent.notes import NoteReader
 from agentlink.agent.unreached import next_try
 from agentlink.pace import Pace
 from agentlink.protocol import (
@@ -98,10 +99,17 @@ async def run_agent(
         FIGURES.connected = there
         on_link(there)
 
-    async with _logs(url, token, backend, transport, welcome) as keeper:
+    async with _logs(url, token, backend, transport, welcome) as keeper, _notes(backend) as notes:
         while True:
             conversation = _Conversation(
-                core, memory, backend, keeper, faults, heartbeat_seconds=heartbeat_seconds, on_link=tell_link
+                core,
+                memory,
+                backend,
+                keeper,
+                faults,
+                notes=notes,
+                heartbeat_seconds=heartbeat_seconds,
+                on_link=tell_link,
             )
             FIGURES.attempts, FIGURES.unacknowledged = core.phases, core.count_unacknowledged
             began = time.monotonic()
@@ -181,6 +189,16 @@ def _logs(
     return attached(url, token, backend, welcome) if transport == "websocket" else nullcontext(None)
 
 
+@asynccontextmanager
+async def _notes(backend: Backend) -> AsyncIterator[NoteReader]:
+    """Yield what reads notes, for as long as the agent lives."""
+    reader = NoteReader(backend)
+    try:
+        yield reader
+    finally:
+        await reader.close()
+
+
 class _Conversation:
     """One connection's life: three tasks that share the core, in one thread."""
 
@@ -192,6 +210,7 @@ class _Conversation:
         keeper: LogKeeper | None,
         faults: Lasting,
         *,
+        notes: NoteReader,
         heartbeat_seconds: float,
         on_link: Callable[[bool], None],
     ) -> None:
@@ -199,7 +218,7 @@ class _Conversation:
         self._greeted_at = -AGAIN_SECONDS
         self._core, self._backend, self._heartbeat_seconds = core, backend, heartbeat_seconds
         self._memory = memory
-        self._keeper, self._faults, self._on_link = keeper, faults, on_link
+        self._keeper, self._notes, self._faults, self._on_link = keeper, notes, faults, on_link
         self._wake = asyncio.Event()
         self._seen = -1
         self._nodes_seen = -1
@@ -236,6 +255,7 @@ class _Conversation:
                 self._beat(link),
                 self._watch(),
                 use.tell(link, self._backend, lambda: self._core.works_by > 0),
+                self._notes.tell(link, lambda: self._core.works_by > 0),
             )
         ]
         try:
@@ -341,6 +361,7 @@ class _Conversation:
             if not self._inventory_is_known:
                 await link.send(self._whole_inventory())
             self._under_way.clear()
+            self._notes.again()
             await self._report(link, self._core.unacknowledged())
 
     async def _converge(self, link: Link) -> None:
@@ -397,10 +418,11 @@ class _Conversation:
         expected = self._core.expected()
         if expected is not None:
             await self._backend.expect(expected)
+            self._notes.expect(expected)
         if self._keeper is not None:
             await self._keeper.before_stop((stop.attempt, stop.pods) for stop in plan.stops)
         for stop in plan.stops:
-            await self._backend.stop(stop.attempt, stop.pods)
+            await self._backend.stop(stop.attempt, stop.pods, stop.notice)
         for create in plan.creates:
             await self._backend.create(create.assignment, create.pods)
         forget = self._backend.forget if self._keeper is None else self._keeper.forget
@@ -438,13 +460,16 @@ class _Conversation:
             self._under_way.add(report.attempt)
             note = self._starting.add if report.phase is ReportedPhase.STARTING else self._starting.discard
             note(report.attempt)
-        await link.send([message])
+        # What is said last comes before the end: with its pods the attempt's successor may be let go.
+        ended = {report.attempt for report in message.reports if report.frees_devices}
+        await link.send([*self._notes.last_words(ended), message])
 
     async def _look(self) -> None:
         self._seen, observations = await self._backend.observe(self._seen)
         self._core.observe(observations)
         if self._keeper is not None:
             self._keeper.observe(observations)
+        self._notes.observe(observations)
 
     async def _watch(self) -> None:
         while True:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from agentlink.protocol.profiles import GPU_MILLI, Slicing, is_mig, sliced_by_name
 from agentlink.protocol.releases import Since
+from chamber.notes import LONGEST_URL, MILLION, MOST_STEP, NoteKind, NoteProblem
 
 VERSION = 1
 MAX_BYTES = 1024 * 1024
@@ -18,7 +19,13 @@ MAX_JOBS = 200
 """Jobs in one `discovered`: each that is new is a submission."""
 MAX_FIGURES = 500
 """Figures in one `usage`, for the same reason."""
+MAX_NOTES = 500
+"""Notes in one `notes`, and problems with notes, for the same reason."""
 MOST_EPOCHS = 2**52
+NOTICE_SECONDS = 60
+"""How long before its signal a pod that is preempted gets a notice, which is part of its grace period."""
+NOTICE_FROM_SECONDS = 120
+"""Grace period from which there is one."""
 MAX_SENTENCE = 2000
 MAX_NAMED = 100
 """Secrets, or ConfigMaps, that the pods of one Job name."""
@@ -124,6 +131,9 @@ class DesiredAttempt(_Part):
     agent uses its own. `reserved`: nobody may preempt it. Tolerations are written as `key=value:Effect`, like taints.
     `name`, `owner` and `job_class` are for people; `labels` and `annotations` are those of its people, for its pods. It
     starts with `least_pods` (0: not told). `shm_mib` is shared memory, a part of `memory_mib`; None = half of that.
+    `read_notes`: its output is read for notes of checkpoints and progress. `notes_url` and `notes_token`: where and by
+    what its pods may say the same by a call; empty where they cannot. `resumed_from` is the step of the last checkpoint
+    that an attempt before it saved; None: there is none.
     """
 
     workload: UUID
@@ -153,6 +163,20 @@ class DesiredAttempt(_Part):
     labels: Annotated[dict[Name, Sentence], SINCE_0_2] = {}
     annotations: Annotated[dict[Name, Text], SINCE_0_2] = {}
     shm_mib: Annotated[Count | None, SINCE_0_2] = None
+    read_notes: Annotated[bool, SINCE_0_2] = False
+    resumed_from: Annotated[Count | None, SINCE_0_2] = None
+    notes_url: Annotated[Sentence, SINCE_0_2] = ""
+    notes_token: Annotated[str, Field(max_length=200, repr=False), AfterValidator(_plain), SINCE_0_2] = ""
+
+
+class StopNotice(_Part):
+    """What pods are told before they get their signal: why they are stopped, and when it comes. From it on they have
+    `grace_seconds`: so much is left of what they were granted.
+    """
+
+    why: Sentence
+    signal_at: AwareDatetime
+    grace_seconds: Small
 
 
 class StopOrder(_Part):
@@ -162,6 +186,7 @@ class StopOrder(_Part):
     attempt: UUID
     number: Annotated[int, Field(ge=1, le=2**31 - 1)]
     reported: Count = 0
+    notice: Annotated[StopNotice | None, SINCE_0_2] = None
 
 
 class PodReport(_Part):
@@ -453,6 +478,50 @@ class UsageReport(_Message):
     figures: Annotated[tuple[UsageFigure, ...], Field(max_length=MAX_FIGURES)]
 
 
+class NoteReport(_Part):
+    """What an attempt said of itself. `at` is when it was written, by the cluster's clock; `said_at` and `of_attempt`
+    are what it says of a checkpoint, where it does.
+    """
+
+    attempt: UUID
+    at: AwareDatetime
+    kind: NoteKind
+    step: Annotated[int, Field(ge=0, le=MOST_STEP)] | None = None
+    millionths: Annotated[int, Field(ge=0, le=MILLION)] | None = None
+    name: Annotated[str, Field(max_length=40), AfterValidator(_plain)] = ""
+    url: Annotated[str, Field(max_length=LONGEST_URL), AfterValidator(_plain)] = ""
+    said_at: AwareDatetime | None = None
+    of_attempt: Count | None = None
+
+    @model_validator(mode="after")
+    def _has_its_value(self) -> Self:
+        wanted = {
+            NoteKind.CHECKPOINT: self.step is not None,
+            NoteKind.PROGRESS: self.millionths is not None,
+            NoteKind.LINK: bool(self.name and self.url.startswith(("https://", "http://"))),
+        }
+        if not wanted[self.kind]:
+            raise ValueError(f"a note of the kind {self.kind} lacks its value")
+        return self
+
+
+class RefusedNotes(_Part):
+    """Notes of an attempt with one problem, how many: `message` tells of the latest."""
+
+    attempt: UUID
+    problem: NoteProblem
+    message: Sentence
+    count: Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class NotesReport(_Message):
+    """What attempts said since the last time, the newest of each kind; sent at most twice a second."""
+
+    type: Literal["notes"] = "notes"
+    notes: Annotated[tuple[NoteReport, ...], Field(max_length=MAX_NOTES)] = ()
+    refused: Annotated[tuple[RefusedNotes, ...], Field(max_length=MAX_NOTES)] = ()
+
+
 class Released(_Message):
     """An operator had the cluster let go of: all that Chamber ran there was stopped, and nothing of it is left. Sent
     last, after reports of what had ended by itself.
@@ -462,7 +531,7 @@ class Released(_Message):
 
 
 AgentMessage = Annotated[
-    Hello | Heartbeat | Inventory | Observed | Discovered | UsageReport | Released,
+    Hello | Heartbeat | Inventory | Observed | Discovered | UsageReport | NotesReport | Released,
     Field(discriminator="type"),
 ]
 
@@ -574,4 +643,6 @@ class Error(_Message):
 ServerMessage = Annotated[Desired | Ack | Namespaces | Verdicts | Error, Field(discriminator="type")]
 
 ToAgent = Desired | Ack | Namespaces | Verdicts | Error
-Message = Hello | Heartbeat | Inventory | Observed | Discovered | UsageReport | Released | ToAgent
+Message = (
+    Hello | Heartbeat | Inventory | Observed | Discovered | UsageReport | NotesReport | Released | ToAgent
+)

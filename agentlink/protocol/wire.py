@@ -13,6 +13,7 @@ from agentlink.protocol.messages import (
     MAX_BYTES,
     MAX_FIGURES,
     MAX_JOBS,
+    MAX_NOTES,
     MAX_REPORTS,
     VERSION,
     AgentMessage,
@@ -29,7 +30,10 @@ from agentlink.protocol.messages import (
     Message,
     NamespaceReport,
     NodeReport,
+    NoteReport,
+    NotesReport,
     Observed,
+    RefusedNotes,
     Released,
     Report,
     ServerMessage,
@@ -51,7 +55,7 @@ MAX_ITEM_BYTES = 600 * 1024
 MAX_PODS_BYTES = 200 * 1024
 """An assignment whose pods take more comes as several items, merged by the agent."""
 
-FromAgent = Hello | Heartbeat | Inventory | Observed | Discovered | UsageReport | Released
+FromAgent = Hello | Heartbeat | Inventory | Observed | Discovered | UsageReport | NotesReport | Released
 _AGENT: TypeAdapter[FromAgent] = TypeAdapter(AgentMessage)
 _SERVER: TypeAdapter[ToAgent] = TypeAdapter(ServerMessage)
 
@@ -203,6 +207,16 @@ def usage_in_parts(figures: Sequence[UsageFigure]) -> Iterator[UsageReport]:
     for group in in_parts(figures, most=MAX_FIGURES):
         if group:
             yield UsageReport(figures=group)
+
+
+def notes_in_parts(notes: Sequence[NoteReport], refused: Sequence[RefusedNotes]) -> Iterator[NotesReport]:
+    """Yield notes as messages; none for no notes."""
+    for group in in_parts(notes, most=MAX_NOTES):
+        if group:
+            yield NotesReport(notes=group)
+    for problems in in_parts(refused, most=MAX_NOTES):
+        if problems:
+            yield NotesReport(refused=problems)
 
 
 def discovered_in_parts(

@@ -1,15 +1,22 @@
 """What a cluster is told to run, at the bounds of what somebody may submit."""
 
+from datetime import timedelta
+
 import pytest
+from django.db import transaction
+from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from agentlink import desired, protocol
 from agentlink.models import Assignment, Cluster
 from agentlink.protocol import Desired
 from agentlink.protocol.releases import fitted
-from agentlink.tests.agents import Hand, admit, devices_of
+from agentlink.tests.agents import SCHEDULER, Hand, admit, cancel, devices_of
 from agentlink.tests.conftest import Place
 from chamber.ids import new_id
-from workloads.models import Attempt, Status, Workload
+from workloads import lifecycle
+from workloads.attempt_tokens import attempt_in
+from workloads.models import Attempt, AttemptNotes, Status, Workload
 from workloads.requests import MOST_CHARACTERS, MOST_TO_RUN_BYTES, SubmissionRequest
 
 pytestmark = pytest.mark.django_db
@@ -113,13 +120,32 @@ def test_a_gang_of_thousands_of_eight_gpu_pods_comes_in_parts_within_the_bound(p
     assert sum(len(piece.pods) for part in parts for piece in part.assignments) == 4000
 
 
-LATER = {"name", "owner", "job_class", "least_pods", "labels", "annotations", "shm_mib", "reserved"}
+LATER = {
+    "name",
+    "owner",
+    "job_class",
+    "least_pods",
+    "labels",
+    "annotations",
+    "shm_mib",
+    "reserved",
+    "read_notes",
+    "notes_url",
+    "notes_token",
+    "resumed_from",
+}
 
 
 def test_an_agent_is_told_of_an_assignment_only_what_it_knows(place: Place) -> None:
     attempt = start(place, 0)
     Workload.objects.filter(pk=attempt.workload_id).update(
-        name="Mine", labels={"a": "b"}, annotations={"c": "d"}, shm_mib=7, job_class="training", priority=100
+        name="Mine",
+        labels={"a": "b"},
+        annotations={"c": "d"},
+        shm_mib=7,
+        job_class="training",
+        priority=100,
+        read_notes=True,
     )
     told = desired.full_set(place.cluster.pk, new_id())
     [new] = told[0].assignments
@@ -128,6 +154,74 @@ def test_an_agent_is_told_of_an_assignment_only_what_it_knows(place: Place) -> N
     assert not LATER & old.model_dump(exclude_defaults=True).keys()
     assert (new.name, new.owner, new.job_class, new.least_pods) == ("Mine", "ada", "training", 1)
     assert (new.labels, new.annotations, new.shm_mib, new.reserved) == ({"a": "b"}, {"c": "d"}, 7, True)
+    assert (new.read_notes, new.notes_url, new.notes_token, new.resumed_from) == (True, "", "", None)
     assert old == new.model_copy(
         update={name: protocol.DesiredAttempt.model_fields[name].default for name in LATER}
     )
+
+
+def test_pods_are_told_where_to_say_what_they_saved_where_they_reach_the_server(
+    place: Place, settings: Settings
+) -> None:
+    settings.POD_URL = "https://chamber.example.org"
+    attempt = start(place, 0)
+    [told] = desired.full_set(place.cluster.pk, new_id())[0].assignments
+    assert told.notes_url == f"https://chamber.example.org/api/v1/attempts/{attempt.pk}/notes/"
+    assert attempt_in(told.notes_token) == attempt.pk
+    assert told.notes_token not in repr(told)
+
+
+def test_a_later_attempt_is_told_the_last_step_that_was_saved_before_it(place: Place) -> None:
+    first = start(place, 0)
+    AttemptNotes.objects.create(attempt=first, step=700)
+    with transaction.atomic():
+        preemption = lifecycle.PreemptionOrder(
+            workload_id=first.workload_id, version=Workload.objects.get(pk=first.workload_id).version,
+            message="Preempted.", rule="reclaim", level="",
+        )  # fmt: skip
+        lifecycle.preempt_many([preemption], by=SCHEDULER, at=timezone.now())
+    workload = Workload.objects.get(pk=first.workload_id)
+    again = admit(
+        place.team,
+        place.owner,
+        place.pool,
+        place.cluster,
+        devices_of(place.cluster, "n1")[1:2],
+        workload=workload,
+    )
+    [told] = desired.full_set(place.cluster.pk, new_id())[0].assignments
+    assert (told.attempt, told.number, told.resumed_from) == (again.pk, 2, 700)
+    AttemptNotes.objects.create(attempt=again, step=900)  # its own is where it is, not where it began
+    [told] = desired.full_set(place.cluster.pk, new_id())[0].assignments
+    assert told.resumed_from == 700
+
+
+def test_who_is_preempted_with_two_minutes_gets_a_notice_that_is_part_of_them(place: Place) -> None:
+    told = {}
+    for index, grace_seconds in enumerate((119, 120, 600)):
+        attempt = start(place, index)
+        Workload.objects.filter(pk=attempt.workload_id).update(grace_seconds=grace_seconds)
+        order = lifecycle.PreemptionOrder(
+            workload_id=attempt.workload_id, version=Workload.objects.get(pk=attempt.workload_id).version,
+            message="Its GPUs were reclaimed.", rule="reclaim", level="",
+        )  # fmt: skip
+        with transaction.atomic():
+            lifecycle.preempt_many([order], by=SCHEDULER, at=timezone.now())
+        told[attempt.pk] = (grace_seconds, Attempt.objects.get(pk=attempt.pk).ended_at)
+    cancelled = start(place, 3)
+    Workload.objects.filter(pk=cancelled.workload_id).update(grace_seconds=600)
+    cancel(cancelled)
+    [message] = desired.full_set(place.cluster.pk, new_id())
+    notices = {order.attempt: order.notice for order in message.stop}
+    assert notices.pop(cancelled.pk) is None
+    for key, (grace_seconds, ended_at) in told.items():
+        notice = notices[key]
+        if grace_seconds < 120:
+            assert notice is None
+            continue
+        assert notice is not None
+        assert ended_at is not None
+        assert notice.why == "Its GPUs were reclaimed."
+        assert notice.signal_at == ended_at + timedelta(seconds=60)
+        assert notice.grace_seconds == grace_seconds - 60
+    assert [order.notice for order in fitted([message], "0.1.0")[0].stop] == [None] * 4

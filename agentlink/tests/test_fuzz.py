@@ -35,7 +35,10 @@ from agentlink.protocol import (
     Hello,
     InvalidMessage,
     Message,
+    NoteReport,
+    NotesReport,
     Observed,
+    RefusedNotes,
     ReportedPhase,
     UsageFigure,
     UsageReport,
@@ -44,6 +47,7 @@ from agentlink.session import Answer, Session, authenticate
 from agentlink.tests.agents import admit, as_dict, cancel, devices_of, make_token, nodes, report
 from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster, make_node
+from chamber.notes import NoteKind, NoteProblem
 from workloads.models import Attempt, Event, Workload
 
 pytestmark = pytest.mark.django_db
@@ -114,6 +118,12 @@ class World:
         found += [
             UsageReport(figures=(figure, figure.model_copy(update={"devices": {"g": 2}}))) for figure in known
         ]
+        note = NoteReport(attempt=uuid.uuid4(), at=timezone.now(), kind=NoteKind.CHECKPOINT, step=3)
+        found += [NotesReport(notes=(note,))]
+        for each in self.attempts:
+            noted = [note.model_copy(update={"attempt": each.pk, "of_attempt": of}) for of in (None, 1, 7)]
+            refused = RefusedNotes(attempt=each.pk, problem=NoteProblem.LINK, message="No.", count=9)
+            found += [NotesReport(notes=tuple(noted), refused=(refused, refused))]
         return [as_dict(message) for message in found]
 
 

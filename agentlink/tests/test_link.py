@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
 
@@ -26,7 +27,7 @@ from agentlink.tests.agents import (
 from agentlink.tests.conftest import Place
 from chamber import live
 from teams.actors import Actor
-from workloads.models import Attempt, EndReason, Status, Workload
+from workloads.models import Attempt, AttemptNotes, EndReason, Status, Workload
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -76,6 +77,36 @@ async def test_a_workload_runs_to_its_end_and_its_devices_are_free(
     assert occupied == []
     assert (await in_database(lambda: Attempt.objects.get(pk=failing.pk))).exit_code == 7
     assert (await in_database(lambda: Attempt.objects.get(pk=attempt.pk))).running_at is not None
+
+
+async def test_what_a_pod_notes_is_known_within_two_seconds_also_what_it_saves_when_it_is_stopped(
+    place: Place, transport: Transport
+) -> None:
+    def said(attempt: Attempt) -> tuple[int | None, int | None] | None:
+        return AttemptNotes.objects.filter(attempt=attempt).values_list("step", "progress_millionths").first()
+
+    secret = await in_database(make_token, place.cluster)
+    async with (
+        serving() as url,
+        running(run_agent(url, secret, SimulatedCluster(nodes(2)), transport=transport)),
+    ):
+        command = "sleep 1; echo '::chamber checkpoint step=7::'; echo '::chamber progress 0.25::'; sleep 60"
+        attempt = await submit(place, 0, command, read_notes=True)
+        silent = await submit(place, 1, command)
+        await until(lambda: said(attempt) == (7, 250_000))
+        known_at = time.time()
+        saved = await in_database(lambda: Attempt.objects.get(pk=attempt.pk))
+        assert 1 <= (saved.checkpointed_at - saved.running_at).total_seconds() < 1.5
+        assert known_at - saved.checkpointed_at.timestamp() < 2
+        program = await submit(place, 2, "python train.py", read_notes=True, grace_seconds=30)
+        await until(partial(is_status, program, Status.RUNNING))
+        await asyncio.sleep(1)
+        await in_database(cancel, program)
+        await until(partial(is_released, program))
+        await until(lambda: said(program) is not None)
+        saved = await in_database(lambda: Attempt.objects.get(pk=program.pk))
+        assert saved.checkpointed_at >= saved.ended_at - timedelta(seconds=0.1)
+    assert await in_database(said, silent) is None
 
 
 async def test_a_newcomer_is_let_go_when_the_old_pods_are_gone(place: Place, transport: Transport) -> None:

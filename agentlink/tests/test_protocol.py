@@ -30,12 +30,16 @@ from agentlink.protocol import (
     NamespaceReport,
     Namespaces,
     NodeReport,
+    NoteReport,
+    NotesReport,
     Observed,
     PodReport,
     PodState,
+    RefusedNotes,
     Released,
     Report,
     ReportedPhase,
+    StopNotice,
     StopOrder,
     Taken,
     UsageFigure,
@@ -43,6 +47,7 @@ from agentlink.protocol import (
     Verdict,
     Verdicts,
 )
+from chamber.notes import NoteKind, NoteProblem
 from workloads.models import Workload
 
 ONE, TWO, THREE = (uuid.UUID(int=number) for number in (1, 2, 3))
@@ -88,10 +93,19 @@ FROM_AGENT = [
         ),
     ),
     UsageReport(figures=(UsageFigure(workload=ONE, at=NOW, utilisation_percent=93, memory_mib=4),)),
+    NotesReport(
+        notes=(
+            NoteReport(attempt=ONE, at=NOW, kind=NoteKind.CHECKPOINT, step=0, said_at=NOW, of_attempt=2),
+            NoteReport(attempt=ONE, at=NOW, kind=NoteKind.PROGRESS, millionths=0),
+            NoteReport(attempt=ONE, at=NOW, kind=NoteKind.LINK, name="tb", url="https://tb.example/"),
+        ),
+        refused=(RefusedNotes(attempt=ONE, problem=NoteProblem.STEP, message="No.", count=2),),
+    ),
 ]
 FROM_SERVER = [
     Desired(connection=ONE, generation=9, base=8, part=0, last=True, assignments=(ASSIGNMENT,),
-            stop=(StopOrder(workload=ONE, attempt=TWO, number=1, reported=3),), forget=(THREE,)),
+            stop=(StopOrder(workload=ONE, attempt=TWO, number=1, reported=3,
+                            notice=StopNotice(why="Reclaimed.", signal_at=NOW, grace_seconds=60)),), forget=(THREE,)),
     Desired(connection=ONE, generation=9, base=None, part=0, last=False),
     Ack(reports=(Taken(attempt=ONE, sequence=3),), inventory=4),
     Namespaces(version=2, bound=(NamespaceBinding(id=ONE, namespace="nlp-jobs", team="nlp"),)),

@@ -109,7 +109,7 @@ class Machine:
         self.core.observe(found)
         plan = self.core.plan()
         for stop in plan.stops:
-            wait(self.cluster.stop(stop.attempt, stop.pods))
+            wait(self.cluster.stop(stop.attempt, stop.pods, stop.notice))
         for create in plan.creates:
             wait(self.cluster.create(create.assignment, create.pods))
         for attempt in plan.forgets:

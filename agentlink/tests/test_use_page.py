@@ -15,7 +15,7 @@ from agentlink.tests.factories import make_cluster, make_node, place
 from chamber.models import User
 from teams.models import Pool, Role, Team
 from teams.tests.factories import make_org, make_pool, make_team, member
-from workloads.models import Attempt, Workload
+from workloads.models import Attempt, Checkpoint, Workload
 from workloads.tests.factories import finish, make_workload, start
 
 pytestmark = pytest.mark.django_db
@@ -307,3 +307,24 @@ def test_the_api_lists_workloads_with_idle_gpus(reader: Client, running: Workloa
     assert [each["slug"] for each in reader.get("/api/v1/workloads/?status=idle").json()["results"]] == [
         "train-1"
     ]
+
+
+def test_its_checkpoints_are_marked_in_the_chart_and_listed(
+    client: Client, ada: User, running: Workload
+) -> None:
+    now = timezone.now()
+    attempt = running.attempts.get()
+    for minutes in (50, 30):
+        GpuUseSample.objects.create(
+            attempt=attempt, minute=now - minutes * MINUTE, gpus=1, busy_percent=50, memory_mib=1
+        )
+    ages = {1: 20 * 24 * 60 * MINUTE, 2: 40 * MINUTE, 3: 40 * MINUTE - timedelta(seconds=1), 4: 10 * MINUTE}
+    Checkpoint.objects.bulk_create(
+        Checkpoint(attempt=attempt, at=now - age, step=step) for step, age in ages.items()
+    )
+    client.force_login(ada)
+    page = client.get(f"/workloads/{running.slug}/use/").content.decode()
+    assert page.count('class="use-saved"') == 2  # two of one second are one, and one is out of sight
+    listed = page[page.index("Checkpoints as a table") :]
+    assert re.findall(r'<td class="num">(\d)</td>', listed) == ["4", "3"]
+    assert "Checkpoint <b>2</b>" in page

@@ -95,6 +95,7 @@ DESCRIBED = [
     Column("On preemption", lambda w: w["on_preemption"].capitalize()),
     Column("Requeues allowed", lambda w: w["max_requeues"]),
     Column("Retries", lambda w: w["max_retries"]),
+    Column("Notes in its output", lambda w: "Read" if w["read_notes"] else "Not read"),
     Column("If impossible", lambda w: "It fails" if w["fail_if_impossible"] else "It waits"),
 ]
 """All that was asked for; of the environment the names, for values may be secrets."""

@@ -101,4 +101,5 @@ def _request(recipe: Recipe, chance: random.Random) -> SubmissionRequest:
         time_limit_seconds=seconds + chance.choice((60, 300, 900)),
         image="demo/trainer:1",
         command=["sh", "-c", command],
+        read_notes=recipe.job_class is JobClass.TRAINING,
     )

@@ -65,7 +65,7 @@ def _preemptions(names: LabelNames, rows: list[tuple[dict[str, str], Total]]) ->
     )
     lost = CounterMetricFamily(
         "chamber_preemption_lost_gpu_seconds",
-        "GPU-seconds that preempted workloads had run since their start; what of it they had saved is not known.",
+        "GPU-seconds that preempted workloads had run since their last known checkpoint, else since their start.",
         labels=labels,
     )
     for found, row in rows:

@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from chamber.http import Watched
 from chamber.pictures import MARKS, SEGMENTS, lifecycle_steps, stacked_bar
-from chamber.words import plural
+from chamber.words import plural, span
 from scheduling.explain import silence
 from scheduling.explain.explanation import label as words_of
 from teams import sight
@@ -112,18 +112,7 @@ def duration(length: timedelta | float | Missing) -> str:
     """
     if length is None or length == "":
         return ""
-    seconds = int(length.total_seconds() if isinstance(length, timedelta) else length)
-    if seconds < 0:
-        return "0 s"
-    if seconds < MINUTE:
-        return f"{seconds} s"
-    if seconds < HOUR:
-        words, rest = f"{seconds // MINUTE} min", f"{seconds % MINUTE:02d} s"
-    elif seconds < DAY:
-        words, rest = f"{seconds // HOUR} h", f"{seconds % HOUR // MINUTE:02d} min"
-    else:
-        words, rest = f"{seconds // DAY} d", f"{seconds % DAY // HOUR} h"
-    return words if int(rest.split()[0]) == 0 else f"{words} {rest}"
+    return span(length.total_seconds() if isinstance(length, timedelta) else length)
 
 
 @register.filter

@@ -1,15 +1,19 @@
 """What would become of a submission, while it is typed; nothing is written."""
 
+import re
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from chamber.models import User
 from scheduling.cycle.cycle import run_cycle
 from scheduling.reading import recent
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
-from workloads.models import Workload
+from workloads.models import Attempt, Workload
 from workloads.tests.factories import make_workload
 
 URL = "scheduling:preview"
@@ -47,6 +51,22 @@ def test_a_reserved_one_says_whom_it_would_preempt(acme: Acme, client: Client) -
     text = ask(client, acme.outsider, team="production", gpus="2", tier="reserved")
 
     assert "Would preempt 2 elastic workloads (2 GPUs) of Research. Then it starts with 2 GPUs on n" in text
+
+
+def test_it_says_what_work_its_victims_would_lose(acme: Acme, client: Client) -> None:
+    full_of_elastic(acme)
+    began = timezone.now() - timedelta(hours=1)
+    Attempt.objects.update(starting_at=began, running_at=began)
+    text = ask(client, acme.outsider, team="production", gpus="1", tier="reserved")
+    assert "It would lose 1 h of work." in text or "It would lose 1 h 00 min of work." in text
+    Attempt.objects.update(checkpointed_at=timezone.now() - timedelta(minutes=12))
+    recent.forget()
+    text = ask(client, acme.outsider, team="production", gpus="1", tier="reserved")
+    assert "It would lose 12 min" in text
+    text = ask(client, acme.outsider, team="production", gpus="2", tier="reserved")
+    assert re.search(
+        "They would lose up to 12 min[^.]* of work each, 24 min[^.]* of GPU time together.", text
+    )
 
 
 def test_what_must_wait_says_how_long_and_why(acme: Acme, client: Client) -> None:

@@ -115,6 +115,10 @@ class Workload(models.Model):
         null=True, blank=True, help_text="Which of CPU and memory it has by its pools' defaults."
     )
 
+    read_notes = models.BooleanField(
+        null=True, help_text="Whether its output is read for notes of checkpoints and progress; empty = no."
+    )
+
     # Where it stands.
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.PENDING)
     status_since = models.DateTimeField()

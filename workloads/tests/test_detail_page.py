@@ -1,5 +1,6 @@
 """The page of one workload: status, reason, attempts, events, devices, preemptions, and what may be done."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,11 +10,13 @@ from django.utils import timezone
 
 from agentlink.tests.factories import make_cluster, make_node, place
 from chamber.models import User
+from chamber.notes import Note, NoteKind
 from teams.models import Pool, Role, Team
 from teams.tests.factories import member
-from workloads import known, lifecycle
+from workloads import known, lifecycle, noting
 from workloads.lifecycle import Displacement
-from workloads.models import Dependency, Workload
+from workloads.models import Attempt, Dependency, Workload
+from workloads.noting import HeardNote, SaidNotes
 from workloads.tests.factories import SCHEDULER, admit, finish, make_workload, preempt, start
 
 
@@ -230,3 +233,53 @@ def test_a_long_life_takes_as_few_queries_as_a_short_one(
     with django_assert_max_num_queries(24):
         page = text(signed_in, workload)
     assert page.count('data-key="by-') == 12
+
+
+def say(attempt: Attempt, at: datetime, *, step: int | None = None, millionths: int | None = None) -> None:
+    notes = [] if step is None else [Note(NoteKind.CHECKPOINT, step=step)]
+    notes += [] if millionths is None else [Note(NoteKind.PROGRESS, millionths=millionths)]
+    notes.append(Note(NoteKind.LINK, name="wandb", url="https://wandb.example/?a=1&b=2"))
+    with transaction.atomic():
+        said = SaidNotes([HeardNote(note, at) for note in notes])
+        noting.take_notes({attempt.pk: said}, by=SCHEDULER, at=timezone.now())
+
+
+def test_what_it_says_of_itself_is_shown_with_its_end_and_what_it_would_lose(
+    signed_in: Client, team: Team, owner: User, pool: Pool
+) -> None:
+    now = timezone.now()
+    began = now - timedelta(hours=2)
+    workload = make_workload(team, owner, submitted_at=began)
+    attempt = start(workload, pool, at=began)
+    assert "Checkpoints and progress" not in text(signed_in, workload)
+    say(attempt, now - timedelta(minutes=70), millionths=100_000)
+    say(attempt, now - timedelta(minutes=10), step=1200, millionths=400_000)
+    page = text(signed_in, workload)
+    panel = page[page.index('id="notes"') : page.index('id="attempts-title"')]
+    assert '<progress max="100" value="40.00" aria-label="Progress">40 %</progress>' in panel
+    assert "step 1200" in panel
+    assert (
+        "in 1 h" in panel[panel.index("Ends at this pace") :]
+    )  # 30 % an hour: the last 60 % in 2 h from then
+    assert "10 min" in panel[panel.index("Lost if it stops now") :]
+    link = '<a href="https://wandb.example/?a=1&amp;b=2" rel="noopener noreferrer nofollow">wandb</a>'
+    assert link in panel
+    assert "It loses 10 min" in page
+    assert "of work, since its checkpoint at step 1200." in page
+    (told,) = signed_in.get(f"/api/v1/workloads/{workload.slug}/attempts/").json()["results"]
+    notes = told["notes"]
+    assert (notes["step"], notes["progress"], notes["checkpoints"]) == (1200, 0.4, 1)
+    ends = datetime.fromisoformat(notes["ends_at"])
+    assert abs(ends - (now + timedelta(minutes=110))) < timedelta(seconds=2)
+    assert datetime.fromisoformat(notes["unsaved_since"]) == now - timedelta(minutes=10)
+    finish(attempt)
+    page = text(signed_in, workload)
+    assert "Lost if it stops now" not in page
+    assert "Ends at this pace" not in page
+
+
+def test_where_its_output_is_read_and_holds_nothing_it_says_what_to_write(
+    signed_in: Client, team: Team, owner: User
+) -> None:
+    reading = make_workload(team, owner, read_notes=True)
+    assert "None yet: its output is read for lines such as" in text(signed_in, reading)

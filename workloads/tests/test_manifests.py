@@ -114,6 +114,7 @@ def test_a_workload_written_and_read_again_asks_for_the_same(team: Team, owner: 
         environment={"A": "1"},
         gpu_types=["H100"],
         priority=100,
+        read_notes=True,
     )
     text = manifests.to_yaml(manifests.content_of(workload, {}, user=owner))
     (asked,) = manifests.parse(text)
@@ -121,4 +122,4 @@ def test_a_workload_written_and_read_again_asks_for_the_same(team: Team, owner: 
     assert (asked.pods, asked.starting_pods, asked.gpu_milli) == (4, 2, 500)
     assert (asked.cpu, asked.memory_mib, asked.time_limit_seconds) == (1.5, 4096, 5400)
     assert (asked.command, asked.environment) == (workload.command, {"A": "1"})
-    assert (asked.gpu_types, asked.priority) == (["H100"], 100)
+    assert (asked.gpu_types, asked.priority, asked.read_notes) == (["H100"], 100, True)

@@ -66,6 +66,16 @@ def test_filled_in_it_becomes_a_workload_and_leads_to_its_page(signed_in: Client
     assert workload.events.get().via == "page"
 
 
+def test_its_output_is_read_for_notes_only_where_that_is_asked_for(signed_in: Client) -> None:
+    signed_in.post(URL, FILLED | {"name": "silent"})
+    signed_in.post(URL, FILLED | {"name": "says", "read_notes": "on"})
+    assert dict(Workload.objects.values_list("name", "read_notes")) == {"silent": None, "says": True}
+    says = Workload.objects.get(name="says")
+    assert shown(signed_in.get(URL, {"clone": says.slug}), "read_notes") is True
+    told = signed_in.get(f"/api/v1/workloads/{says.slug}/").json()
+    assert told["read_notes"] is True
+
+
 def test_pressed_twice_it_submits_once_and_changed_it_submits_anew(signed_in: Client) -> None:
     answers = [signed_in.post(URL, FILLED | {"token": "t"}).headers["Location"] for _ in range(2)]
     assert answers[0] == answers[1]

@@ -15,6 +15,7 @@ from agentlink.protocol import (
     NodeReport,
     PodReport,
     ReportedPhase,
+    StopNotice,
     UsageFigure,
     Verdict,
 )
@@ -39,6 +40,8 @@ class Observation:
     created_at: datetime | None = None
     running_at: datetime | None = None
     ended_at: datetime | None = None
+    notes: tuple[str, ...] = ()
+    """What is written on its objects of checkpoints and progress, as lines."""
 
 
 class Found(NamedTuple):
@@ -50,10 +53,13 @@ class Found(NamedTuple):
 
 
 class LogPiece(NamedTuple):
-    """What a pod wrote, cut anywhere; after a whole line, `cursor` is the place behind it."""
+    """What a pod wrote, cut anywhere; after a whole line, `cursor` is the place behind it. `at` is when it was written,
+    where that is known; told only of lines that may be notes.
+    """
 
     data: bytes
     cursor: str = ""
+    at: datetime | None = None
 
 
 class NoLogs(Exception):  # noqa: N818 - an answer
@@ -85,8 +91,13 @@ class Backend(Protocol):
         """Create these pods of an attempt, all of them or, where it had none yet, none and say why by a failure."""
         ...
 
-    async def stop(self, attempt: UUID, pods: Collection[int] | None) -> None:
-        """Begin to stop some pods of an attempt, or all (None), with the grace period they were created with."""
+    async def stop(
+        self, attempt: UUID, pods: Collection[int] | None, notice: StopNotice | None = None
+    ) -> None:
+        """Begin to stop some pods of an attempt, or all (None), with the grace period they were created with.
+
+        With a `notice` they are told so first, and have what is left of it.
+        """
         ...
 
     async def forget(self, attempt: UUID) -> None:

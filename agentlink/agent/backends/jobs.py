@@ -83,9 +83,9 @@ def observation(attempt: UUID, job: Job) -> Observation:
         reason=job.reason,
         message=job.message,
         exit_code=job.exit_code,
-        created_at=_told(job, job.created_at),
-        running_at=_told(job, job.running_at),
-        ended_at=_told(job, job.ended_at),
+        created_at=calendar_time(job, job.created_at),
+        running_at=calendar_time(job, job.running_at),
+        ended_at=calendar_time(job, job.ended_at),
     )
 
 
@@ -107,5 +107,6 @@ def tell_deleted(assignment: DesiredAttempt, pods: int) -> None:
         logger.info("Deleted pods (%d).", pods)
 
 
-def _told(job: Job, at: float | None) -> datetime | None:
+def calendar_time(job: Job, at: float | None) -> datetime | None:
+    """Return a time of the cluster's own clock as it is told to the server."""
     return None if at is None else datetime.fromtimestamp(round(at + job.calendar_ahead_seconds, 3), UTC)

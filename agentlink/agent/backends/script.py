@@ -1,7 +1,7 @@
 """What a played pod writes: made when it is asked for, always the same for the same pod and time.
 
 A command writes what it echoes, between its `sleep`s. A program that echoes nothing trains a model, and writes a line
-every second or two.
+every second or two; where its output is read for notes, some of them are.
 """
 
 import math
@@ -15,6 +15,8 @@ from agentlink.protocol.profiles import GPU_MILLI
 
 _EVERY_SECONDS = (0.5, 2.0)
 _STEPS_A_LINE = 20
+_PROGRESS_EVERY = 5
+_CHECKPOINT_EVERY = 12
 
 
 class Script:
@@ -55,8 +57,22 @@ class Script:
         if job.exit_code:
             return [f"RuntimeError: it was told to end with {job.exit_code}"]
         if job.stopping_at is not None and not job.is_over:
-            return ["SIGTERM received: a checkpoint is written"]
+            words = ["SIGTERM received: a checkpoint is written"]
+            if job.assignment.read_notes:
+                step = self._step(self._written(job.stopping_at - (job.running_at or job.stopping_at)) - 1)
+                words.append(f"::chamber checkpoint step={step}::")
+            return words
         return []
+
+    def second(self, number: int) -> float:
+        """Return after how many seconds of running a line was written; of its last words, when it ended."""
+        job = self._job
+        if self._last_words and number >= self._before_last:
+            ended_at = job.stopping_at or job.ended_at or 0.0
+            return max(0.0, ended_at - (job.running_at or ended_at))
+        if not self._trains:
+            return self._at[number] if self._at else 0.0
+        return max(0, number - len(self._head) + 1) * self._every
 
     def _written(self, seconds: float) -> int:
         if not self._trains:
@@ -72,11 +88,24 @@ class Script:
     def _training(self, number: int) -> str:
         if number < len(self._head):
             return self._head[number]
-        step = (number - len(self._head) + 1) * _STEPS_A_LINE
+        step = self._step(number)
+        if self._job.assignment.read_notes and (note := self._note(number, step)):
+            return note
         noise = played.draw(self._job.assignment.workload, f"{self._pod} {step}", (-0.05, 0.05))
         loss = 1.2 + 9.6 / math.sqrt(step) + noise
         rate = played.draw(self._job.assignment.workload, f"rate {step}", (780.0, 860.0))
         return f"step {step:>6}  loss {loss:.4f}  {rate:.0f} samples/s"
+
+    def _step(self, number: int) -> int:
+        return max(0, number - len(self._head) + 1) * _STEPS_A_LINE
+
+    def _note(self, number: int, step: int) -> str:
+        """Return a note that stands in the place of a line, now and then."""
+        if number % _CHECKPOINT_EVERY == _CHECKPOINT_EVERY - 1:
+            return f"::chamber checkpoint step={step}::"
+        if number % _PROGRESS_EVERY == _PROGRESS_EVERY - 1 and self._play.seconds < math.inf:
+            return f"::chamber progress {min(1.0, self.second(number) / self._play.seconds):.4f}::"
+        return ""
 
 
 def _devices(pod: AssignedPod) -> str:

@@ -15,14 +15,22 @@ import heapq
 import math
 import time
 from collections import ChainMap, OrderedDict, defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
 from agentlink.agent.backends import effort, played
 from agentlink.agent.backends.base import Found, LogPiece, NoLogs, Observation
-from agentlink.agent.backends.jobs import Due, Job, JobTimer, observation, tell_created, tell_deleted
+from agentlink.agent.backends.jobs import (
+    Due,
+    Job,
+    JobTimer,
+    calendar_time,
+    observation,
+    tell_created,
+    tell_deleted,
+)
 from agentlink.agent.backends.script import Script
 from agentlink.agent.backends.statefile import StateFile
 from agentlink.agent.memory import AgentMemory
@@ -36,10 +44,12 @@ from agentlink.protocol import (
     NodeReport,
     PodState,
     ReportedPhase,
+    StopNotice,
     UsageFigure,
     Verdict,
 )
 from agentlink.protocol.profiles import GPU_MILLI
+from chamber.notes import MARK
 
 LOOK_AGAIN_SECONDS = 5.0
 LOOK_FOR_LINES_SECONDS = 0.2
@@ -141,7 +151,12 @@ class SimulatedCluster:
         tell_created(assignment, len(pods), problem)
         self._touch(assignment.attempt)
 
-    async def stop(self, attempt: UUID, pods: Collection[int] | None) -> None:
+    async def stop(
+        self,
+        attempt: UUID,
+        pods: Collection[int] | None,
+        notice: StopNotice | None = None,  # noqa: ARG002 - these pods read none
+    ) -> None:
         """Begin to stop pods: they are gone after a part of the grace period."""
         self.advance()
         job = self._jobs.get(attempt)
@@ -181,9 +196,9 @@ class SimulatedCluster:
                 if told is None:
                     told = _tail(script, count, tail_bytes)
                 if count > told:
-                    lines = "".join(f"{script.line(number)}\n" for number in range(told, count))
+                    for piece in _pieces(job, script, told, count):
+                        yield piece
                     told = count
-                    yield LogPiece(lines.encode(), f"{told:012}")
             elif not follow:
                 raise NoLogs("The pod has not started yet.", not_started=True)
             if not follow or job.is_over:
@@ -471,6 +486,21 @@ class SimulatedCluster:
                 heapq.heappush(self._heap, (timer.at, str(attempt), attempt))
             self._version += 1
             self._changed_at[attempt] = self._version
+
+
+def _pieces(job: Job, script: Script, first: int, count: int) -> Iterator[LogPiece]:
+    """Yield the lines from `first` up to `count`; notes by themselves, with their times."""
+    held: list[str] = []
+    for number in range(first, count):
+        held.append(f"{script.line(number)}\n")
+        if MARK in held[-1] or number == count - 1:
+            at = (
+                calendar_time(job, (job.running_at or 0.0) + script.second(number))
+                if MARK in held[-1]
+                else None
+            )
+            yield LogPiece("".join(held).encode(), f"{number + 1:012}", at)
+            held = []
 
 
 def _tail(script: Script, count: int, tail_bytes: int) -> int:

@@ -105,7 +105,7 @@ class Convergence(RuleBasedStateMachine):
 
     def perform(self, plan: AgentPlan) -> None:
         for stop in plan.stops:
-            wait(self.cluster.stop(stop.attempt, stop.pods))
+            wait(self.cluster.stop(stop.attempt, stop.pods, stop.notice))
         for create in plan.creates:
             wait(self.cluster.create(create.assignment, create.pods))
         for attempt in plan.forgets:

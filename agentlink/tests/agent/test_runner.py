@@ -37,6 +37,7 @@ from agentlink.protocol import (
     PodReport,
     PodState,
     ReportedPhase,
+    StopNotice,
     Taken,
     ToAgent,
     UsageFigure,
@@ -190,10 +191,12 @@ class Slow(SimulatedCluster):
         super().__init__(nodes(2))
         self.begun, self.may = asyncio.Event(), asyncio.Event()
 
-    async def stop(self, attempt: uuid.UUID, pods: Collection[int] | None) -> None:
+    async def stop(
+        self, attempt: uuid.UUID, pods: Collection[int] | None, notice: StopNotice | None = None
+    ) -> None:
         self.begun.set()
         await self.may.wait()
-        await super().stop(attempt, pods)
+        await super().stop(attempt, pods, notice)
 
 
 async def test_an_instruction_under_way_is_followed_though_the_link_is_lost(script: Script) -> None:

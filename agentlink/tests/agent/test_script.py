@@ -10,6 +10,7 @@ from agentlink.agent.backends.base import NoLogs
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.protocol import AssignedPod, AssignedShare, DesiredAttempt
 from agentlink.tests.agents import nodes
+from chamber.notes import NoteKind, read_line
 
 ATTEMPT = UUID(int=5)
 
@@ -22,7 +23,7 @@ class Clock:
         return self.now
 
 
-async def cluster_with(command: str, clock: Clock) -> SimulatedCluster:
+async def cluster_with(command: str, clock: Clock, *, read_notes: bool = False) -> SimulatedCluster:
     cluster = SimulatedCluster(nodes(1), clock=clock)
     pods = [
         AssignedPod(index=index, node="n1", devices=(AssignedShare(index=index, share_milli=1000),))
@@ -31,7 +32,7 @@ async def cluster_with(command: str, clock: Clock) -> SimulatedCluster:
     await cluster.create(
         DesiredAttempt(
             workload=UUID(int=4), slug="s", attempt=ATTEMPT, number=1, pods=tuple(pods), let_go=True, image="i",
-            command=("sh", "-c", command), grace_seconds=5,
+            command=("sh", "-c", command), grace_seconds=5, read_notes=read_notes,
         ),
         pods,
     )  # fmt: skip
@@ -74,6 +75,24 @@ async def test_a_program_trains_and_each_look_tells_the_same() -> None:
     assert 400 < len(tail) <= 500
     assert (await read(cluster, pod=1))[0] != whole
     assert (await read(cluster, after=cursor))[0] == ""
+
+
+async def test_where_notes_are_read_a_program_writes_some_with_their_times() -> None:
+    clock = Clock()
+    cluster = await cluster_with("python train.py --seconds 100", clock, read_notes=True)
+    clock.now += 40
+    async with aclosing(cluster.logs(ATTEMPT, 0, follow=False, tail_bytes=100_000)) as pieces:
+        noted = [(piece.at, note) async for piece in pieces if (note := read_line(piece.data.decode()))]
+    assert {getattr(note, "kind", note) for _, note in noted} == {NoteKind.CHECKPOINT, NoteKind.PROGRESS}
+    times = [at.timestamp() for at, _ in noted if at is not None]
+    assert times == sorted(set(times))
+    assert len(times) == len(noted)
+    assert 0 < times[-1] - times[0] < 40
+    clock.now += 20
+    await cluster.stop(ATTEMPT, None)
+    *_, said, last, _ = (await read(cluster))[0].split("\n")
+    assert said == "SIGTERM received: a checkpoint is written"
+    assert last.startswith("::chamber checkpoint step=")
 
 
 async def test_one_that_is_stopped_says_so_and_is_gone_with_its_log() -> None:

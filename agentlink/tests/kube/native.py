@@ -11,7 +11,15 @@ from agentlink.agent.backends.native.cluster import NativeCluster
 from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
-from agentlink.protocol import ENDED, AssignedPod, AssignedShare, DesiredAttempt, NodeReport, ReportedPhase
+from agentlink.protocol import (
+    ENDED,
+    AssignedPod,
+    AssignedShare,
+    DesiredAttempt,
+    NodeReport,
+    ReportedPhase,
+    StopNotice,
+)
 from rig.namespaces import Json, Namespace
 
 SECONDS = 60.0
@@ -66,11 +74,11 @@ class Agent:
         self.wanted |= {each.attempt: each for each in assignments}
         await self.cluster.expect(tuple(self.wanted.values()))
 
-    async def stop(self, assignment: DesiredAttempt) -> None:
+    async def stop(self, assignment: DesiredAttempt, notice: StopNotice | None = None) -> None:
         """Have an attempt not wanted any more."""
         self.wanted.pop(assignment.attempt, None)
         await self.cluster.expect(tuple(self.wanted.values()))
-        await self.cluster.stop(assignment.attempt, None)
+        await self.cluster.stop(assignment.attempt, None, notice)
 
     async def seen(self, attempt: DesiredAttempt) -> Observation | None:
         """Return what is observed of an attempt now; None where nothing is."""

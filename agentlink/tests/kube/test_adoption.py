@@ -13,7 +13,7 @@ from agentlink.tests.kube.adopting import ADMIN, job_body, world_of
 from agentlink.tests.kube.test_native_displaced import annotate, drain, evict, terminated
 from rig.namespaces import Namespace, suppress_missing
 from workloads import actions
-from workloads.models import Attempt, Status, Workload
+from workloads.models import Attempt, AttemptNotes, Status, Workload
 
 pytestmark = [pytest.mark.kube, pytest.mark.django_db(transaction=True)]
 BEGUN = "chamber.internal/begun-at"
@@ -132,6 +132,39 @@ async def test_a_job_that_its_user_deletes_cancels_its_workload(namespace: Names
             assert (ended.status, ended.reason_code) == (Status.CANCELLED, "job-deleted")
         await until(lambda: Attempt.objects.get(pk=attempt.pk).released_at is not None)
         assert await world.eventually(lambda jobs: not jobs, "batch/v1", "jobs")
+
+
+async def test_what_a_job_says_of_checkpoints_in_its_annotations_is_known(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    def said(attempt: Attempt) -> AttemptNotes | None:
+        return (
+            AttemptNotes.objects.select_related("attempt")
+            .filter(attempt=attempt.pk, step__isnull=False)
+            .first()
+        )
+
+    async with world_of(namespace, tmp_path) as world:
+        old = {"chamber.internal/checkpoint": "step=1 at=2026-01-31T12:00:00Z"}
+        await world.create(job_body())
+        await world.patch("train", {"metadata": {"annotations": old}})
+        workload = await world.workload("train")
+        attempt = await world.admit(workload, [(f"{namespace.name}-0", 1)])
+        await world.workload("train", lambda row: row.status == Status.RUNNING)
+        at = datetime.now(UTC)
+        new = {"checkpoint": f"step=1200 at={at.isoformat()}", "progress": "0.42"}
+        await world.patch(
+            "train",
+            {"metadata": {"annotations": {f"chamber.internal/{key}": text for key, text in new.items()}}},
+        )
+        await until(lambda: said(attempt))
+        stored = await in_database(said, attempt)
+        assert (stored.step, stored.checkpoints, stored.attempt.checkpointed_at) == (1200, 1, at)
+        assert (stored.progress_millionths, stored.refused) == (420_000, 0)
+        bad = {"metadata": {"annotations": {"chamber.internal/progress": "42"}}}
+        await world.patch("train", bad)
+        await until(lambda: AttemptNotes.objects.get(attempt=attempt.pk).refused == 1)
+        assert (await world.workload("train")).status == Status.RUNNING
 
 
 async def test_who_changes_a_job_that_runs_gains_nothing(namespace: Namespace, tmp_path: Path) -> None:

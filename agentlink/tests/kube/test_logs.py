@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,8 @@ from agentlink.agent.backends.base import LogPiece, NoLogs
 from agentlink.agent.backends.native import logs
 from agentlink.agent.backends.native.logs import _moment
 from agentlink.agent.keeping import LogKeeper
-from agentlink.protocol import LIVING, ReportedPhase
+from agentlink.agent.notes import NoteReader
+from agentlink.protocol import LIVING, NoteReport, ReportedPhase
 from agentlink.protocol import logs as messages
 from agentlink.tests.kube.kubelet import kubelet_of
 from agentlink.tests.kube.native import Agent, agent_of, pods_on, work
@@ -85,6 +87,46 @@ async def test_a_pod_is_read_followed_and_gone_on_with_through_the_api_server(
         await task
         assert (await read(agent, gang.attempt, tail_bytes=300))[0].endswith("live\nafter the break\n")
     assert kubelet.asked[0]["path"].startswith(f"/containerLogs/{namespace.name}/")
+
+
+@pytest.mark.kube
+async def test_notes_are_read_with_the_time_of_their_line_and_once_however_often_a_reader_begins(
+    namespace: Namespace,
+) -> None:
+    (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
+    noting = work(*pods_on((node, (0,))), read_notes=True)
+
+    async def told(reader: NoteReader, count: int) -> list[NoteReport]:
+        reader.expect([noting])
+        found: list[NoteReport] = []
+        async with asyncio.timeout(60):
+            while len(found) < count:
+                reader.observe((await agent.cluster.observe(-1))[1])
+                await asyncio.sleep(0.05)
+                found += [note for part in reader.last_words({noting.attempt}) for note in part.notes]
+        return sorted(found, key=lambda note: note.kind)
+
+    async with agent_of(namespace) as agent, kubelet_of(namespace, node) as kubelet:
+        await agent.begin(noting)
+        await agent.until(noting, ReportedPhase.RUNNING)
+        kubelet.say("step 1", "::chamber checkpoint step=5::", "::chamber progress 0.5::", "step 2")
+        first, second = (NoteReader(agent.cluster) for _ in range(2))
+        checkpoint, progress = notes = await told(first, 2)
+        assert (checkpoint.step, progress.millionths) == (5, 500_000)
+        # The played kubelet's clock begins with the year.
+        assert (
+            datetime(2026, 1, 1, tzinfo=UTC)
+            <= checkpoint.at
+            <= progress.at
+            < datetime(2026, 1, 2, tzinfo=UTC)
+        )
+        await first.close()
+        assert await told(second, 2) == notes  # as another agent would read it, later
+        kubelet.say("::chamber checkpoint step=6::")
+        (live,) = await told(second, 1)
+        assert live.step == 6
+        assert checkpoint.at <= live.at < datetime(2026, 1, 2, tzinfo=UTC)
+        await second.close()
 
 
 async def _not_started(agent: Agent, attempt: Any) -> None:

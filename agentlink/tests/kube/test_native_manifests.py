@@ -168,6 +168,19 @@ def test_a_pod_alone_has_no_service_unless_it_may_get_fellows() -> None:
     assert "MASTER_ADDR" in environment(work(*assigned(0), most_pods=4))
 
 
+def test_pods_are_told_where_to_go_on_and_by_what_to_say_what_they_saved() -> None:
+    assert (
+        not {"CHAMBER_RESUMED_FROM", "CHAMBER_NOTES_URL", "CHAMBER_NOTES_TOKEN"}
+        & environment(work(*assigned(0))).keys()
+    )
+    found = environment(
+        work(*assigned(0), number=2, resumed_from=0, notes_url="https://x/", notes_token="cht_a")
+    )
+    assert found["CHAMBER_ATTEMPT"] == "2"
+    assert found["CHAMBER_RESUMED_FROM"] == "0"
+    assert (found["CHAMBER_NOTES_URL"], found["CHAMBER_NOTES_TOKEN"]) == ("https://x/", "cht_a")
+
+
 def test_the_workload_may_replace_defaults_but_not_what_chamber_tells() -> None:
     gang = work(*assigned(0, 1), environment={"MASTER_PORT": "1", "CHAMBER_TEAM": "mine"})
     found = environment(gang)

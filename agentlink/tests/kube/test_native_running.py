@@ -1,6 +1,8 @@
 """The native cluster on a real control plane: workloads run where they were planned, and end with their reasons."""
 
 import asyncio
+import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -9,9 +11,9 @@ from agentlink.agent.backends.native.devices import ContainerRequest
 from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.marks import digest
 from agentlink.agent.backends.native.names import DomainNames
-from agentlink.protocol import LIVING, PodState, ReportedPhase
+from agentlink.protocol import LIVING, PodState, ReportedPhase, StopNotice
 from agentlink.tests.kube.native import agent_of, items, play, pods_on, work
-from rig.namespaces import Namespace
+from rig.namespaces import Json, Namespace
 
 pytestmark = pytest.mark.kube
 
@@ -86,6 +88,47 @@ async def test_stopping_takes_the_pods_as_long_as_they_need_and_leaves_nothing(n
         await agent.forgotten(slow)
     for version, plural in (("batch/v1", "jobs"), ("v1", "services")):
         assert await asyncio.to_thread(namespace.until, lambda left: not left, version, plural)
+
+
+async def test_a_pod_that_is_preempted_has_its_notice_before_its_signal_within_what_it_was_granted(
+    namespace: Namespace,
+) -> None:
+    (node,) = await asyncio.to_thread(namespace.add_nodes, 1)
+    warned = work(*pods_on((node, (0,))), grace_seconds=125, play={"stops_in": "2"})
+    async with agent_of(namespace) as agent:
+        await agent.begin(warned)
+        await agent.until(warned, ReportedPhase.RUNNING)
+        (pod,) = await items(namespace, "v1", "pods")
+        (volume,) = [each for each in pod["spec"]["volumes"] if each["name"] == "notice"]
+        assert volume["downwardAPI"]["items"][0]["fieldRef"]["fieldPath"] == (
+            "metadata.annotations['chamber.internal/notice']"
+        )
+        signal_at = datetime.now(UTC) + timedelta(seconds=3)
+        await agent.stop(
+            warned, StopNotice(why="Its GPUs were reclaimed.", signal_at=signal_at, grace_seconds=65)
+        )
+
+        def told(found: list[Json]) -> bool:
+            return any("chamber.internal/notice" in pod["metadata"]["annotations"] for pod in found)
+
+        assert await asyncio.to_thread(namespace.until, told, "v1", "pods")
+        (pod,) = await items(namespace, "v1", "pods")
+        said = json.loads(pod["metadata"]["annotations"]["chamber.internal/notice"])
+        assert said == {
+            "why": "Its GPUs were reclaimed.",
+            "signal_at": signal_at.isoformat(),
+            "ends_at": (signal_at + timedelta(seconds=65)).isoformat(),
+        }
+        assert "deletionTimestamp" not in pod["metadata"]
+        assert datetime.now(UTC) < signal_at
+
+        def leaving(found: list[Json]) -> bool:
+            return any(pod["metadata"].get("deletionGracePeriodSeconds") == 65 for pod in found)
+
+        assert await asyncio.to_thread(namespace.until, leaving, "v1", "pods")
+        assert datetime.now(UTC) > signal_at
+        await agent.until(warned, ReportedPhase.GONE)
+        await agent.forgotten(warned)
 
 
 async def test_pods_have_what_they_were_planned_with_and_say_whose_they_are(namespace: Namespace) -> None:

@@ -7,6 +7,20 @@ from chamber.cli.columns import DESCRIBED, USE, WORKLOAD
 from chamber.cli.commands.workloads import WHY
 from chamber.cli.output import Column, OutputFormat, Row, ago, in_words, output_option, show, show_one
 
+
+def _progress(notes: Row | None) -> str | None:
+    """Return how far an attempt said it is."""
+    known = notes is not None and notes["progress"] is not None
+    return f"{100 * notes['progress']:.4g} %" if notes is not None and known else None
+
+
+def _checkpoint(notes: Row | None) -> str | None:
+    """Return the step of the last checkpoint, and how long ago it was saved."""
+    if notes is None or not notes["checkpointed_at"]:
+        return None
+    return f"step {notes['step']}, {ago(notes['checkpointed_at'])}"
+
+
 ATTEMPTS = [
     Column("Attempt", lambda attempt: attempt["number"], number=True),
     Column("Phase", lambda attempt: in_words(attempt["phase"])),
@@ -15,6 +29,10 @@ ATTEMPTS = [
     Column("Admitted", lambda attempt: ago(attempt["queued_at"])),
     Column("Ran", lambda attempt: ago(attempt["running_at"])),
     Column("Ended", lambda attempt: ago(attempt["ended_at"])),
+    Column("Progress", lambda attempt: _progress(attempt["notes"]), number=True),
+    Column("Checkpoint", lambda attempt: _checkpoint(attempt["notes"])),
+    Column("Ends at this pace", lambda attempt: ago((attempt["notes"] or {}).get("ends_at")), wide=True),
+    Column("Links", lambda attempt: list((attempt["notes"] or {}).get("links", {}).values()), wide=True),
     Column("Exit code", lambda attempt: attempt["exit_code"], number=True),
     Column("How it ended", lambda attempt: in_words(attempt["end_reason"])),
     Column("Why", lambda attempt: attempt["end_detail"].get("message")),

@@ -66,6 +66,12 @@ OPTIONS = [
         default=None,
         help="End as Failed where it can never start; else it waits.",
     ),
+    click.option(
+        "--read-notes",
+        is_flag=True,
+        default=None,
+        help="Read lines of its output that tell of checkpoints and progress.",
+    ),
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment variable."),
     click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of its Job and pods."),
     click.option(

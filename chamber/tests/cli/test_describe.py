@@ -11,6 +11,7 @@ from chamber.models import User
 from chamber.tests.cli.conftest import Run
 from teams.models import Pool, Role, Team
 from teams.tests.factories import member
+from workloads.models import Attempt, AttemptNotes
 from workloads.tests.factories import make_workload, start
 
 Become = Callable[..., str]
@@ -37,6 +38,24 @@ def test_a_running_workload_with_its_attempts_use_and_events(
     for words in ("\nGPU use\n", "63 %", "2.0 GiB", "1 GPU", "31 min", "\nAttempts\n", "Running"):
         assert words in told, words
     assert "\nWhy\n" not in told
+
+
+def test_what_an_attempt_said_of_checkpoints_and_progress(
+    run: Run, nlp: Team, ada: User, pool: Pool, become: Become
+) -> None:
+    attempt = start(make_workload(nlp, ada, slug="bert-1"), pool)
+    now = timezone.now()
+    Attempt.objects.filter(pk=attempt.pk).update(checkpointed_at=now - timedelta(minutes=12))
+    links = {"wandb": "https://wandb.example/run"}
+    AttemptNotes.objects.create(
+        attempt=attempt, step=1200, checkpoints=3, progress_millionths=425_000, progress_at=now, links=links
+    )
+    become(ada)
+
+    told = run("describe", "bert-1", "-o", "wide").stdout
+
+    for words in ("42.5 %", "step 1200, 12 min ago", "https://wandb.example/run"):
+        assert words in told, told
 
 
 def test_how_an_attempt_ended_is_told_by_fields(

@@ -46,6 +46,7 @@ def test_flags_become_a_workload_and_its_name_is_printed(run: Run) -> None:
         "1.5",
         "--max-retries",
         "2",
+        "--read-notes",
         "--hold",
     ]
 
@@ -60,7 +61,7 @@ def test_flags_become_a_workload_and_its_name_is_printed(run: Run) -> None:
     assert workload.command == ["python", "train.py", "--epochs", "3"]
     assert (workload.environment, workload.max_retries, workload.held) == ({"A": "1=2"}, 2, True)
     assert (workload.labels, workload.annotations) == ({"team-cost": "42"}, {"example.org/note": "Ask Ada."})
-    assert workload.shm_mib == 512
+    assert (workload.shm_mib, workload.read_notes) == (512, True)
     assert len(workload.pool_choice) == 1
 
 

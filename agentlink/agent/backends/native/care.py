@@ -5,7 +5,9 @@ it does what is to be done now and forgets nothing that is not done yet.
 """
 
 import asyncio
+import json
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -27,11 +29,13 @@ from agentlink.agent.kube.errors import KubeError, NotFound
 from agentlink.protocol import (
     DISPLACING,
     MAX_SENTENCE,
+    NOTICE_SECONDS,
     Adopted,
     AssignedPod,
     DesiredAttempt,
     PodState,
     ReportedPhase,
+    StopNotice,
 )
 from chamber.logs import Lasting
 
@@ -62,6 +66,11 @@ class OpenOrders:
     pods: dict[int, AssignedPod] = field(default_factory=dict)
     remove: set[int] = field(default_factory=set)
     stop: bool = False
+    notice: StopNotice | None = None
+    signal_by: float | None = None
+    """When the signal comes at the latest, by the monotonic clock: not all clocks are right."""
+    noticed: set[str] = field(default_factory=set)
+    """Pods, by uid, that have their notice."""
     forget: bool = False
     tried: bool = False
     """Objects of it may have been made."""
@@ -279,10 +288,38 @@ class Care:
         found = self._attempts.get(attempt)
         if found is None:
             return await self._stop_unseen(attempt, asked)
+        wait = await self._give_notice(attempt, asked)
+        if wait > 0:
+            return wait
+        left = asked.notice.grace_seconds if asked.notice is not None and asked.noticed else None
         for job in found.jobs:
             pods = [pod for pod in self._attempts.pods(attempt) if pod.owner == job.uid]
-            await stopping.stop(self._kube, job, pods, self._names, at=_now())
+            await stopping.stop(self._kube, job, pods, self._names, at=_now(), grace_seconds=left)
         return None
+
+    async def _give_notice(self, attempt: UUID, asked: OpenOrders) -> float:
+        """Tell running pods that they are about to be stopped; return how many seconds they have until they are."""
+        notice = asked.notice
+        if notice is None:
+            return 0.0
+        if asked.signal_by is None:
+            ahead = (notice.signal_at - _now()).total_seconds()
+            asked.signal_by = time.monotonic() + min(ahead, NOTICE_SECONDS)
+        wait = asked.signal_by - time.monotonic()
+        living = [
+            pod
+            for pod in self._attempts.pods(attempt)
+            if pod.running_at and not (pod.is_over or pod.deleted_at)
+        ]
+        if wait <= 0 or not living:
+            return 0.0
+        ends_at = notice.signal_at + timedelta(seconds=notice.grace_seconds)
+        said = {"why": notice.why, "signal_at": notice.signal_at.isoformat(), "ends_at": ends_at.isoformat()}
+        for pod in living:
+            if pod.uid not in asked.noticed:
+                await stopping.give_notice(self._kube, pod, json.dumps(said, ensure_ascii=False), self._names)
+                asked.noticed.add(pod.uid)
+        return wait
 
     async def _stop_unseen(self, attempt: UUID, asked: OpenOrders) -> float | None:
         """Stop what may have been made a moment ago and is not seen yet; if nothing was, say that it is gone."""

@@ -41,6 +41,7 @@ from agentlink.protocol import (
     Namespaces,
     NodeReport,
     ReportedPhase,
+    StopNotice,
     UsageFigure,
     Verdict,
 )
@@ -216,11 +217,13 @@ class NativeCluster:
         asked.assignment = assignment
         asked.pods |= {pod.index: pod for pod in pods}
 
-    async def stop(self, attempt: UUID, pods: Collection[int] | None) -> None:
-        """Have pods stopped, each with its grace period."""
+    async def stop(
+        self, attempt: UUID, pods: Collection[int] | None, notice: StopNotice | None = None
+    ) -> None:
+        """Have pods stopped, each with its grace period; what they are told before it is part of that."""
         asked = self._ask(attempt)
         if pods is None:
-            asked.stop = True
+            asked.stop, asked.notice = True, notice
         else:
             asked.remove |= set(pods)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,6 +12,7 @@ from agentlink.agent.backends.native.plans import AttemptVerdict, JobPlan
 from agentlink.agent.backends.native.policies import Eviction
 from agentlink.agent.kube.quantities import asked
 from agentlink.agent.kube.resources import JsonObject
+from chamber.notes import LONGEST_LINE, MARK
 
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 """The label of pods with the uid of their Job."""
@@ -122,6 +123,8 @@ class JobFacts:
     claims: bool = False
     """Its pods have their devices by claims."""
     finalizers: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What an adopted one says in its annotations of checkpoints and progress, as notes."""
 
     @property
     def key(self) -> str:
@@ -169,7 +172,17 @@ def read_job(body: JsonObject, names: DomainNames, *, adopted: bool) -> JobFacts
         requests=_requests(spec["template"]["spec"]),
         claims=bool(spec["template"]["spec"].get("resourceClaims")),
         finalizers=tuple(metadata.get("finalizers", ())),
+        notes=_notes(annotations, names) if adopted else (),
     )
+
+
+def _notes(annotations: Mapping[str, str], names: DomainNames) -> tuple[str, ...]:
+    """Return what annotations say, each as a line that holds a note."""
+    said = {
+        kind: annotations.get(key)
+        for kind, key in (("checkpoint", names.checkpoint), ("progress", names.progress))
+    }
+    return tuple(f"{MARK}{kind} {text[:LONGEST_LINE]}::" for kind, text in said.items() if text)
 
 
 def read_pod(body: JsonObject) -> PodFacts:

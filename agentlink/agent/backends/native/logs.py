@@ -14,10 +14,12 @@ from agentlink.agent.backends.base import LogPiece, NoLogs
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import KubeError, NotFound
 from agentlink.agent.kube.resources import PODS, JsonObject
+from chamber import notes
 
 BYTES_OF_A_LINE = 32
 """A tail of so many bytes is asked for as so many lines of this length: few logs have shorter ones."""
 AGAIN_SECONDS = 1.0
+MARK = notes.MARK.encode()
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 Where = Callable[[], tuple[str, str] | None]
@@ -83,7 +85,7 @@ class _ContainerLog:
         if self._cursor:
             # To the second, as the API server has it: what comes twice is left out below.
             asked["sinceTime"] = f"{self._cursor[:19]}Z"
-        since, wanted, begun = self._cursor, True, False
+        since, wanted, begun, moment = self._cursor, True, False, ""
         try:
             async with aclosing(self._kube.lines(self._path, asked)) as lines:
                 async for line in lines:
@@ -96,7 +98,8 @@ class _ContainerLog:
                         self._cursor = max(self._cursor, moment)
                     begun = not line.endswith(b"\n")
                     if wanted:
-                        yield LogPiece(data, "" if begun else self._cursor)
+                        at = _written(moment) if MARK in data else None
+                        yield LogPiece(data, "" if begun else self._cursor, at)
         except NotFound:
             return
         except KubeError as error:
@@ -116,6 +119,11 @@ def _moment(stamp: bytes) -> str:
         return ""
     digits = text[20:].partition("+")[0].partition("-")[0].rstrip("Z") if text[19:20] == "." else ""
     return f"{whole:%Y-%m-%dT%H:%M:%S}.{digits[:9]:0<9}Z"
+
+
+def _written(moment: str) -> datetime | None:
+    """Return a line's time, to the microsecond."""
+    return datetime.fromisoformat(f"{moment[:26]}+00:00") if moment else None
 
 
 async def _pod(kube: Kube, namespace: str, name: str) -> JsonObject:

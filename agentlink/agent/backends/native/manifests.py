@@ -22,10 +22,13 @@ from agentlink.agent.backends.native.devices import ContainerRequest
 from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.resources import JOBS, SERVICES, JsonObject
-from agentlink.protocol import AssignedPod, DesiredAttempt
+from agentlink.protocol import NOTICE_FROM_SECONDS, AssignedPod, DesiredAttempt
 
 CONTAINER = "main"
 MASTER_PORT = "29500"
+NOTICE = "notice"
+NOTICE_FOLDER = "/run/chamber"
+"""Where a pod finds the file with its notice."""
 GPU_TAINTS = ("nvidia.com/gpu", "amd.com/gpu")
 """What keeps others off GPU nodes; besides, the name of whatever resource a pod asks for."""
 LONGEST_NAME = 50
@@ -145,7 +148,10 @@ def _pod_spec(part: Part, assignment: DesiredAttempt, names: DomainNames) -> Jso
         "tolerations": [toleration(text) for text in (*assignment.tolerations, *tolerated)],
         "containers": [_container(part, assignment, names)],
         # Data loaders exchange batches through shared memory, of which a container has 64 MiB otherwise.
-        "volumes": [{"name": "shm", "emptyDir": _shared_memory(assignment)}],
+        "volumes": [
+            {"name": "shm", "emptyDir": _shared_memory(assignment)},
+            *_notice_volume(assignment, names),
+        ],
     }
     if part.plan.service:
         spec["subdomain"] = part.plan.service
@@ -161,6 +167,14 @@ def _shared_memory(assignment: DesiredAttempt) -> JsonObject:
     """Return a volume in memory, which counts as its pod's: half of that where nobody says how much."""
     size = assignment.memory_mib // 2 if assignment.shm_mib is None else assignment.shm_mib
     return {"medium": "Memory", "sizeLimit": f"{size}Mi"} if size else {"medium": "Memory"}
+
+
+def _notice_volume(assignment: DesiredAttempt, names: DomainNames) -> list[JsonObject]:
+    """Return the volume in which a pod finds its notice, empty until it has one; none where it gets none."""
+    if assignment.reserved or assignment.grace_seconds < NOTICE_FROM_SECONDS:
+        return []
+    field = {"fieldPath": f"metadata.annotations['{names.notice}']"}
+    return [{"name": NOTICE, "downwardAPI": {"items": [{"path": NOTICE, "fieldRef": field}]}}]
 
 
 def _container(part: Part, assignment: DesiredAttempt, names: DomainNames) -> JsonObject:
@@ -181,6 +195,8 @@ def _container(part: Part, assignment: DesiredAttempt, names: DomainNames) -> Js
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108 - in the container
     }
+    if _notice_volume(assignment, names):
+        container["volumeMounts"].append({"name": NOTICE, "mountPath": NOTICE_FOLDER, "readOnly": True})
     if assignment.command:
         container["command"] = [literal(word) for word in assignment.command]
     return container
@@ -198,6 +214,10 @@ def _environment(part: Part, assignment: DesiredAttempt, names: DomainNames) -> 
         "CHAMBER_PODS": str(len(assignment.pods)),
         "CHAMBER_NODE": _field("spec.nodeName"),
     }
+    if assignment.resumed_from is not None:
+        told["CHAMBER_RESUMED_FROM"] = str(assignment.resumed_from)
+    if assignment.notes_url:
+        told |= {"CHAMBER_NOTES_URL": assignment.notes_url, "CHAMBER_NOTES_TOKEN": assignment.notes_token}
     alone: dict[str, str | JsonObject] = {"PET_NPROC_PER_NODE": str(devices)}
     defaults = _ranks(part, assignment, index, devices) if part.plan.service else alone
     merged = {**defaults, **assignment.environment, **told}

@@ -113,6 +113,21 @@ class DomainNames:
         return self._of("stop")
 
     @property
+    def checkpoint(self) -> str:
+        """Return the annotation of an adopted Job with its last checkpoint, written as in a note."""
+        return self._of("checkpoint")
+
+    @property
+    def progress(self) -> str:
+        """Return the annotation of an adopted Job with how far it is: a part of 1."""
+        return self._of("progress")
+
+    @property
+    def notice(self) -> str:
+        """Return the annotation that tells a pod before its signal why it is stopped, and until when it may go on."""
+        return self._of("notice")
+
+    @property
     def removed(self) -> str:
         """Return the annotation with the pods that were taken from a running Job."""
         return self._of("removed")

@@ -165,6 +165,7 @@ def observation(attempt: ObservedAttempt, kept: StartProblem | None = None) -> O
         created_at=None if verdict and verdict.refused else created_at,
         running_at=attempt.running_at,
         ended_at=_ended_at(attempt) if succeeded else verdict.at if verdict else None,
+        notes=tuple(note for job in attempt.jobs for note in job.notes),
     )
 
 

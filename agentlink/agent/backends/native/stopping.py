@@ -21,14 +21,25 @@ logger = logging.getLogger(__name__)
 
 
 async def stop(
-    kube: Kube, job: JobFacts, pods: Iterable[PodFacts], names: DomainNames, *, at: datetime
+    kube: Kube,
+    job: JobFacts,
+    pods: Iterable[PodFacts],
+    names: DomainNames,
+    *,
+    at: datetime,
+    grace_seconds: int | None = None,
 ) -> None:
-    """Have a Job's pods deleted with their grace period."""
+    """Have a Job's pods deleted with their grace period, or with the part of it that is left (`grace_seconds`)."""
+    pods = list(pods)
     if not (job.vanished or (job.stopping and job.suspended)):
         await _change(
             kube, job, {"metadata": _noted(job, names.stop, at.isoformat()), "spec": {"suspend": True}}
         )
         logger.info("Suspended Job %s: its controller deletes its pods.", job.key)
+        if grace_seconds is not None:
+            # What the controller grants is what the pod was made with; whoever asks for less shortens it.
+            for pod in pods:
+                await _delete(kube, pod, grace_seconds=max(1, grace_seconds))
     if job.vanished or job.deleting or job.failed or job.complete:
         for pod in pods:
             await _delete(kube, pod)
@@ -116,10 +127,23 @@ async def _change(kube: Kube, job: JobFacts, change: JsonObject, *, missing_ok: 
             raise NotFound(404, "NotFound", f"The Job {job.key} is another by now.") from error
 
 
-async def _delete(kube: Kube, pod: PodFacts) -> None:
+async def give_notice(kube: Kube, pod: PodFacts, text: str, names: DomainNames) -> None:
+    """Write on a pod that it is about to be stopped; one that is gone needs to hear nothing."""
+    try:
+        await kube.patch(
+            PODS,
+            pod.name,
+            {"metadata": {"uid": pod.uid, "annotations": {names.notice: text}}},
+            pod.namespace,
+        )
+    except (NotFound, ObjectConflict, Invalid):
+        return
+
+
+async def _delete(kube: Kube, pod: PodFacts, *, grace_seconds: int | None = None) -> None:
     if pod.deleted_at is not None or pod.is_over:
         return
     try:
-        await kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
+        await kube.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_seconds=grace_seconds)
     except (NotFound, ObjectConflict):
         return
