@@ -30,6 +30,7 @@ class Permission(StrEnum):
     SUBMIT = "submit workloads"
     MANAGE_WORKLOADS = "manage workloads"
     MANAGE_MEMBERS = "manage members"
+    MANAGE_CREDENTIALS = "manage credentials"
     SPLIT_AMONG_CHILDREN = "change the split among child teams"
     MANAGE_TEAM = "change teams, reservations and limits"
     MANAGE_POOLS = "change pools"
@@ -44,6 +45,7 @@ _RESEARCHER = _VIEW | {Permission.SUBMIT}
 _LEAD = _RESEARCHER | {
     Permission.MANAGE_WORKLOADS,
     Permission.MANAGE_MEMBERS,
+    Permission.MANAGE_CREDENTIALS,
     Permission.SPLIT_AMONG_CHILDREN,
 }
 _ADMIN = _LEAD | {Permission.MANAGE_TEAM, Permission.VIEW_AUDIT}

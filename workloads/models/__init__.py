@@ -1,17 +1,21 @@
 """What users submit, its attempts, and everything that happened to it."""
 
 from workloads.models.attempt import Attempt, EndReason, Phase
+from workloads.models.credential import Credential, CredentialKind, NamedCredential
 from workloads.models.event import Event, EventKind
 from workloads.models.submission import Dependency, SubmissionKey
 from workloads.models.workload import JobClass, OnPreemption, Status, Workload
 
 __all__ = [
     "Attempt",
+    "Credential",
+    "CredentialKind",
     "Dependency",
     "EndReason",
     "Event",
     "EventKind",
     "JobClass",
+    "NamedCredential",
     "OnPreemption",
     "Phase",
     "Status",
