@@ -275,6 +275,7 @@ CHAMBER_IDLE_MINUTES = env.integer("CHAMBER_IDLE_MINUTES", 15, low=1, high=1440)
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "schedule": stores.duty("scheduling.tasks.run_cycle", every_seconds=1),
     "enforce time limits": stores.duty("workloads.tasks.enforce_time_limits", every_seconds=1),
+    "hold back credentials": stores.duty("workloads.tasks.hold_back_credentials", every_seconds=5),
     "watch heartbeats": stores.duty("agentlink.tasks.watch_heartbeats", every_seconds=5),
     "beat": stores.duty("chamber.tasks.heartbeat", every_seconds=5),
     "hold back": stores.duty("chamber.tasks.tell_who_is_held_back", every_seconds=2),

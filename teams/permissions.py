@@ -113,6 +113,19 @@ def roles_by_path(user: "User | AnonymousUser") -> dict[str, set[Role]]:
     return kept
 
 
+def people_where(permission: Permission, user_ids: "Iterable[Any]") -> dict[Any, list[str]]:
+    """Return below which paths each of these people has `permission`, by id (1 query)."""
+    roles = [role for role, given in PERMISSIONS.items() if permission in given]
+    wanted = set(user_ids)
+    bindings = Binding.objects.filter(
+        Q(user__in=wanted) | Q(group__user__in=wanted), role__in=roles
+    ).order_by()
+    found: dict[Any, list[str]] = {}
+    for user, of_group, path in bindings.values_list("user", "group__user", "team__path"):
+        found.setdefault(of_group if user is None else user, []).append(path)
+    return found
+
+
 def _within(place: str, given: dict[str, set[Role]]) -> dict[str, set[Role]]:
     """Return the roles by path that reach a part of the tree, from where they reach it."""
     left: dict[str, set[Role]] = {}

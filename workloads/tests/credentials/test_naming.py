@@ -172,9 +172,9 @@ def test_every_door_refuses_it(owner: User, client: Client, pool: Pool) -> None:
     client.force_login(owner)
     form = {**body, "environment": "HF_TOKEN=x", "job_class": "experiment", "gpus": "1", "pods": "1"}
     for posted in (form, {"tab": "yaml", "manifest": manifests.to_yaml(body)}):
-        answer = client.post("/workloads/submit/", posted)
-        assert answer.status_code == 422
-        assert "looks like a secret by its name" in answer.content.decode()
+        page = client.post("/workloads/submit/", posted)
+        assert page.status_code == 422
+        assert "looks like a secret by its name" in page.content.decode()
 
 
 def test_a_form_names_them_too(owner: User, client: Client, pool: Pool) -> None:
