@@ -116,6 +116,38 @@ class Adopted(_Part):
     uid: Name
 
 
+class AssignedLogin(_Part):
+    """By which images are pulled from a registry."""
+
+    server: Sentence
+    username: Sentence
+    password: Annotated[Text, Field(repr=False)]
+
+
+class AssignedSecret(_Part):
+    """A Secret that lies in the namespace of the pods, and how they get it: its keys as `variables` (names to keys),
+    all of it as files in a folder, or to pull images by.
+    """
+
+    secret: Name
+    use: Literal["variables", "files", "registry"]
+    folder: Name
+    variables: dict[Text, Name] = {}
+
+
+class AssignedCredentials(_Part):
+    """What only the pods of an attempt get: it is in no other message, and in nothing that the agent keeps or logs.
+
+    `files` are by their paths below `directory`, of at most one folder each.
+    """
+
+    directory: Name
+    variables: Annotated[dict[Text, Text], Field(repr=False)] = {}
+    files: Annotated[dict[Name, Text], Field(repr=False)] = {}
+    logins: tuple[AssignedLogin, ...] = ()
+    secrets: tuple[AssignedSecret, ...] = ()
+
+
 class DesiredAttempt(_Part):
     """An attempt that should run here. Its pods may be created once `let_go`: until then somebody's are in the way.
 
@@ -124,6 +156,7 @@ class DesiredAttempt(_Part):
     agent uses its own. `reserved`: nobody may preempt it. Tolerations are written as `key=value:Effect`, like taints.
     `name`, `owner` and `job_class` are for people; `labels` and `annotations` are those of its people, for its pods. It
     starts with `least_pods` (0: not told). `shm_mib` is shared memory, a part of `memory_mib`; None = half of that.
+    `credentials` are told once it is let go.
     """
 
     workload: UUID
@@ -153,6 +186,7 @@ class DesiredAttempt(_Part):
     labels: Annotated[dict[Name, Sentence], SINCE_0_2] = {}
     annotations: Annotated[dict[Name, Text], SINCE_0_2] = {}
     shm_mib: Annotated[Count | None, SINCE_0_2] = None
+    credentials: Annotated[AssignedCredentials | None, SINCE_0_2] = None
 
 
 class StopOrder(_Part):
