@@ -10,6 +10,7 @@ from django.db.models import Count, Q, QuerySet
 from chamber.errors import NotVisible, no_such
 from teams.models import Team
 from teams.permissions import Permission, may, paths_where
+from workloads.credentials import handed
 from workloads.credentials.kinds import PARTS, PartShape
 from workloads.models import Credential, CredentialKind, NamedCredential, Workload
 from workloads.models.workload import OPEN
@@ -95,6 +96,16 @@ class ShownCredential:
     row: Credential
     open_workloads: int
     named_by: tuple[str, ...]
+
+    @property
+    def variables(self) -> list[str]:
+        """The names of the variables that pods get by it."""
+        return handed.variables_of(self.row)
+
+    @property
+    def folder(self) -> str:
+        """Where pods have its files; "" where it has none."""
+        return f"{handed.DIRECTORY}/{self.row.name}/" if handed.has_folder(self.row) else ""
 
     @property
     def details(self) -> list[tuple[str, str]]:

@@ -120,7 +120,7 @@ def _made(request: HttpRequest, form: NewCredentialForm) -> Credential | None:
             team=team_for(request, slug) if slug else None,
         )
     except Refusal as refusal:
-        show_refusal(form, refusal)
+        show_refusal(form, _labelled(form, refusal))
         return None
 
 
@@ -128,9 +128,22 @@ def _replaced(request: HttpRequest, form: ValuesForm, row: Credential) -> bool:
     try:
         actions.replace_values(by=actor(request), credential=row, content=form.content())
     except Refusal as refusal:
-        show_refusal(form, refusal)
+        show_refusal(form, _labelled(form, refusal))
         return False
     return True
+
+
+def _labelled(form: ValuesForm, refusal: Refusal) -> Refusal:
+    """Return a refusal whose sentences call the parts as the form does."""
+    if not refusal.fields or refusal.status in {403, 404}:
+        return refusal
+    told = {
+        name: f"{form.fields[name].label}{text.removeprefix(name)}"
+        if name in form.fields and text.startswith(f"{name} ")
+        else text
+        for name, text in refusal.fields.items()
+    }
+    return Refusal(refusal.message, fields=told, code=refusal.code)
 
 
 def _line(value: Any) -> Any:

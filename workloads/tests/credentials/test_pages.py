@@ -64,6 +64,17 @@ def test_what_is_refused_keeps_what_was_typed_but_for_secrets(browser: Client) -
     assert MARKER not in answer.content.decode()
 
 
+def test_sentences_call_the_parts_as_the_form_does(browser: Client) -> None:
+    answer = browser.post(LIST, {"name": "a", "type": "s3", "access_key_id": MARKER})
+    assert "Secret access key is missing." in answer.content.decode()
+
+
+def test_it_is_told_what_pods_get(browser: Client, owner: User) -> None:
+    content = {"token": MARKER}
+    create_credential(by=actor(owner), name="hf-token", kind=CredentialKind.TOKEN, content=content)
+    assert "HF_TOKEN" in browser.get("/settings/credentials/own/hf-token/").content.decode()
+
+
 def test_a_file_that_is_no_text_is_refused_with_its_name(browser: Client) -> None:
     file = SimpleUploadedFile("key.bin", b"\xff\xfe")
     answer = browser.post(LIST, {"name": "f", "type": "files", "files": [file]})
