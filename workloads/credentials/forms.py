@@ -42,7 +42,8 @@ def _field(part: CredentialPart) -> forms.Field:
     widget: forms.Widget = forms.TextInput(attrs={"autocomplete": "off"})
     if part.shape is PartShape.PAIRS:
         attrs = {"rows": 6, "class": "code", "spellcheck": "false", "autocomplete": "off"}
-        widget = _Unshown(attrs=attrs) if part.secret else forms.Textarea(attrs=attrs)
+        # Nor does the browser keep it where the session ended meanwhile.
+        widget = _Unshown(attrs={**attrs, "data-secret": ""}) if part.secret else forms.Textarea(attrs=attrs)
     elif part.name == "use":
         widget = forms.Select(choices=[(use.value, use.value.capitalize()) for use in SecretUse])
     elif part.secret:

@@ -60,6 +60,7 @@ def test_what_is_refused_keeps_what_was_typed_but_for_secrets(browser: Client) -
     assert 'value="HF_TOKEN"' in page
     assert MARKER not in page
     answer = browser.post(LIST, {"name": "db", "type": "variables", "variables": f"A={MARKER}\n{MARKER}"})
+    assert "data-secret" in answer.content.decode(), "the browser keeps none where the session ended"
     assert "Line 2 has no =; write NAME=value on each line." in answer.content.decode()
     assert MARKER not in answer.content.decode()
 
