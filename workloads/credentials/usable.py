@@ -1,5 +1,5 @@
 """Whether workloads that were submitted may still be handed what they name: people leave, roles are taken, credentials
-are deleted and given rules.
+are deleted, rules change.
 """
 
 from collections import defaultdict
