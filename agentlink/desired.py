@@ -6,7 +6,7 @@ counted with the cluster's rejected messages, and its attempt ends with that as 
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -16,9 +16,11 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
+from pydantic import ValidationError
 
 from agentlink import protocol
 from agentlink.assignments import LINK
+from agentlink.handing import CannotHand, HandedTo, Handing
 from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Hold, Placement
 from agentlink.protocol import (
     MAX_SENTENCE,
@@ -50,10 +52,10 @@ class WentBack(Exception):  # noqa: N818 - an outcome that the session expects
 
 def full_set(cluster_id: UUID, connection: UUID) -> list[Desired]:
     """Return all that the cluster should run or must stop (four queries, or five)."""
-    generation = _generation(cluster_id)
+    cluster = _told_cluster(cluster_id)
     current = Assignment.objects.filter(Q(wanted=True) | Q(gone=False), cluster=cluster_id)
     with without_collecting():
-        return _messages(_ordered(current), connection=connection, generation=generation, base=None)
+        return _messages(_ordered(current), cluster, connection=connection, base=None)
 
 
 def since(cluster_id: UUID, base: int, connection: UUID) -> list[Desired]:
@@ -61,21 +63,32 @@ def since(cluster_id: UUID, base: int, connection: UUID) -> list[Desired]:
 
     Raises `WentBack` where the cluster never had that generation.
     """
-    generation = _generation(cluster_id)
-    if generation < base:
+    cluster = _told_cluster(cluster_id)
+    if cluster.generation < base:
         raise WentBack
-    if generation == base:
+    if cluster.generation == base:
         return []
-    changed = Assignment.objects.filter(cluster=cluster_id, generation__gt=base, generation__lte=generation)
-    return _messages(_ordered(changed), connection=connection, generation=generation, base=base)
+    changed = Assignment.objects.filter(
+        cluster=cluster_id, generation__gt=base, generation__lte=cluster.generation
+    )
+    return _messages(_ordered(changed), cluster, connection=connection, base=base)
 
 
-def _generation(cluster_id: UUID) -> int:
-    """Return up to which change the set goes: read first and in no transaction with it, which would wait for writers.
+class _ToldCluster(NamedTuple):
+    """The cluster that is told, and up to which change the set goes."""
+
+    generation: int
+    name: str
+    agent_version: str
+
+
+def _told_cluster(cluster_id: UUID) -> _ToldCluster:
+    """Return it as it is now: read first and in no transaction with the set, which would wait for writers.
 
     What changes while the set is read comes again with the next delta.
     """
-    return Cluster.objects.values_list("desired_generation", flat=True).get(pk=cluster_id)
+    columns = ("desired_generation", "name", "agent_version")
+    return _ToldCluster(*Cluster.objects.values_list(*columns).get(pk=cluster_id))
 
 
 class _Row(NamedTuple):
@@ -114,6 +127,7 @@ class _Row(NamedTuple):
     shm_mib: int | None
     read_notes: bool | None
     priority: int
+    credentials: list[str] | None
 
 
 _COLUMNS = (
@@ -142,30 +156,60 @@ def _ordered(rows: QuerySet[Assignment]) -> list[_Row]:
     return [_Row(*row) for row in rows.order_by("attempt").values_list(*_COLUMNS)]
 
 
-def _messages(rows: list[_Row], *, connection: UUID, generation: int, base: int | None) -> list[Desired]:
+def _messages(
+    rows: list[_Row], cluster: _ToldCluster, *, connection: UUID, base: int | None
+) -> list[Desired]:
     wanted = [row for row in rows if row.wanted]
     pods = _pods([row.attempt_id for row in wanted])
     spaces = _Spaces(wanted)
     steps = _resumed_from(wanted)
+    handing = Handing(
+        (row.workload_id for row in wanted if row.credentials and row.let_go),
+        cluster=cluster.name,
+        agent_version=cluster.agent_version,
+    )
     told: list[protocol.DesiredAttempt] = []
     untold: dict[UUID, str] = {}
+    unhanded: dict[UUID, CannotHand] = {}
     for row in wanted:
         try:
-            told.append(_assignment(row, pods[row.attempt_id], spaces, steps.get(row.attempt_id)))
+            told.append(_assignment(row, pods[row.attempt_id], spaces, handing, steps.get(row.attempt_id)))
+        except CannotHand as error:
+            unhanded[row.attempt_id] = error
         except ValueError as error:
-            untold[row.attempt_id] = " ".join(str(error).split())[:500]
+            untold[row.attempt_id] = _without_values(error)
     if untold:
         _refuse(rows[0].cluster_id, untold)
+    if unhanded:
+        _put_back(unhanded)
+    handing.note_use()
     return list(
         protocol.desired_in_parts(
             connection=connection,
-            generation=generation,
+            generation=cluster.generation,
             base=base,
             assignments=told,
             stop=[_stop_order(row) for row in rows if not row.wanted and not row.gone],
             forget=[row.attempt_id for row in rows if row.gone],
         )
     )
+
+
+def _without_values(error: ValueError) -> str:
+    """Return what is wrong with an assignment; of where pydantic quotes values, which may be secrets, the places."""
+    if isinstance(error, ValidationError):
+        places = (".".join(map(str, each["loc"])) for each in error.errors(include_input=False))
+        return f"{', '.join(places)[:400]} cannot be written."
+    return " ".join(str(error).split())[:500]
+
+
+def _put_back(unhanded: Mapping[UUID, CannotHand]) -> None:
+    """Put attempts back in the queue that cannot be handed the credentials that they name, each with its reason."""
+    for attempt_id, why in unhanded.items():
+        logger.info("Attempt %s is not handed what it names: %s", attempt_id, why.message)
+    refusals = {key: reasons.of_refusal(why.code, why.message) for key, why in unhanded.items()}
+    with transaction.atomic():
+        lifecycle.refuse_many(refusals, by=LINK, at=timezone.now())
 
 
 def _refuse(cluster_id: UUID, untold: dict[UUID, str]) -> None:
@@ -253,9 +297,13 @@ def _resumed_from(rows: Sequence[_Row]) -> dict[UUID, int]:
 
 
 def _assignment(
-    row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces, resumed_from: int | None
+    row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces, handing: Handing, resumed_from: int | None
 ) -> protocol.DesiredAttempt:
-    """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol."""
+    """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol, and `CannotHand`."""
+    namespace = spaces.namespace(row)
+    given = None
+    if row.credentials and row.let_go:
+        given = handing.of(HandedTo(row.workload_id, row.team_id, namespace, is_begun=row.reported > 0))
     assignment = protocol.DesiredAttempt(
         name=row.name,
         owner=row.owner,
@@ -276,7 +324,7 @@ def _assignment(
         let_go=row.let_go,
         most_pods=row.pods,
         team=row.team,
-        namespace=spaces.namespace(row),
+        namespace=namespace,
         adopted=spaces.adopted(row),
         tolerations=tuple(row.tolerations),
         image=row.image,
@@ -287,6 +335,7 @@ def _assignment(
         grace_seconds=row.grace_seconds,
         time_limit_seconds=row.time_limit_seconds,
         reported=row.reported,
+        credentials=given,
     )
     protocol.check_size(assignment)
     return assignment

@@ -104,6 +104,8 @@ ACTS: Mapping[str, str] = {
             *("POST teams:delete", "POST teams:pool-delete", "POST agentlink:delete-cluster"),
             *("POST agentlink:declare-lost", "DELETE api-team", "DELETE api-pool", "DELETE api-cluster"),
             "POST api-cluster-lost",
+            *("POST chamber:credential-delete", "POST chamber:team-credential-delete"),
+            *("DELETE api-credential", "DELETE api-team-credential"),
         ),
         "delete something",
     ),

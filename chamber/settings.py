@@ -16,6 +16,9 @@ GIVEN_SECRET_KEY = env.text("CHAMBER_SECRET_KEY", "")
 SECRET_KEY = GIVEN_SECRET_KEY or FOR_DEVELOPMENT
 # What encrypts stored secrets, the newest first; without any, a key made of the one above does.
 ENCRYPTION_KEYS = encryption.keys_of(env.text("CHAMBER_ENCRYPTION_KEYS", ""))
+# What encrypts credentials, the newest first; they are for the pods of workloads only, so that nothing else does. For
+# development one is made where it is first needed (`workloads.credentials.keys`).
+CREDENTIALS_KEYS = encryption.keys_of(env.text("CHAMBER_CREDENTIALS_KEY", ""), "CHAMBER_CREDENTIALS_KEY")
 OWN_HOSTS = ["localhost", "127.0.0.1", "[::1]"]  # probes of the machine itself
 ALLOWED_HOSTS = list(dict.fromkeys([*env.hosts("CHAMBER_HOSTS"), *OWN_HOSTS]))
 # The embedded default supervises simulated agents and offers to stop and start them.
@@ -275,6 +278,7 @@ CHAMBER_IDLE_MINUTES = env.integer("CHAMBER_IDLE_MINUTES", 15, low=1, high=1440)
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "schedule": stores.duty("scheduling.tasks.run_cycle", every_seconds=1),
     "enforce time limits": stores.duty("workloads.tasks.enforce_time_limits", every_seconds=1),
+    "hold back credentials": stores.duty("workloads.tasks.hold_back_credentials", every_seconds=5),
     "watch heartbeats": stores.duty("agentlink.tasks.watch_heartbeats", every_seconds=5),
     "beat": stores.duty("chamber.tasks.heartbeat", every_seconds=5),
     "hold back": stores.duty("chamber.tasks.tell_who_is_held_back", every_seconds=2),

@@ -24,6 +24,7 @@ from chamber.scim import views as scim
 from chamber.services import views as services
 from chamber.strength import strength
 from teams.views import audit, groups
+from workloads.credentials import views as credentials
 
 
 class WordConverter:
@@ -121,6 +122,17 @@ chamber_patterns = (
             "settings/service-accounts/<str:name>/disable/", services.disable, name="service-account-disable"
         ),
         path("settings/service-accounts/<str:name>/enable/", services.enable, name="service-account-enable"),
+        path("settings/credentials/", credentials.credentials, name="credentials"),
+        path("settings/credentials/own/<str:name>/", credentials.credential, name="credential"),
+        path("settings/credentials/own/<str:name>/delete/", credentials.delete, name="credential-delete"),
+        path(
+            "settings/credentials/of/<slug:team>/<str:name>/", credentials.credential, name="team-credential"
+        ),
+        path(
+            "settings/credentials/of/<slug:team>/<str:name>/delete/",
+            credentials.delete,
+            name="team-credential-delete",
+        ),
         path("clusters/<slug:name>/simulated-agent/", views.demo_agent, name="demo-agent"),
     ],
     "chamber",

@@ -17,6 +17,7 @@ ACTIONS = frozenset({
     "audit.break-accepted",
     *("cluster.created", "cluster.declared-lost", "cluster.deleted", "cluster.released"),
     *("cluster.restore-recognised", "cluster.token-created", "cluster.token-revoked"),
+    *("credential.created", "credential.deleted", "credential.replaced"),
     *("group.created", "group.deleted", "group.person-added", "group.person-kept", "group.person-removed"),
     *("member.added", "member.removed", "member.role-changed"),
     *("namespace.bound", "namespace.unbound", "organisation.sign-in-changed"),

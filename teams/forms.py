@@ -256,6 +256,15 @@ class RulesForm(Form):
         label="ConfigMaps",
         help_text="That Jobs created with kubectl may read, one a line; all: *, none: the word none.",
     )
+    cluster_secrets = LinesField(
+        label="Secrets of clusters",
+        help_text="That credentials may refer to, one a line: NAME, NAMESPACE/NAME or CLUSTER/NAMESPACE/NAME, with * "
+        "for any characters; none: the word none.",
+    )
+    plain_variables = LinesField(
+        label="Variables that are no secrets",
+        help_text="Though their names look so, one a line, with * for any characters; none: the word none.",
+    )
     priority_classes = PrioritiesField(
         label="PriorityClasses",
         help_text="Priorities of Jobs created with kubectl by the PriorityClass of their pods, for the whole "
@@ -267,7 +276,10 @@ class RulesForm(Form):
         widget=forms.Select(choices=[("", "Inherited"), ("true", "Yes"), ("false", "No")]),
     )
 
-    LISTS = ("service_accounts", "volumes", "secrets", "config_maps")
+    LISTS = (
+        *("service_accounts", "volumes", "secrets", "config_maps"),
+        *("cluster_secrets", "plain_variables"),
+    )
 
     def __init__(self, data: Any = None, *, rules: TeamRules, version: int, is_root: bool = False) -> None:
         seconds = rules.longest_time_limit_seconds
@@ -284,6 +296,8 @@ class RulesForm(Form):
             "volumes": _lines(rules.volumes),
             "secrets": _lines(rules.secrets),
             "config_maps": _lines(rules.config_maps),
+            "cluster_secrets": _lines(rules.cluster_secrets),
+            "plain_variables": _lines(rules.plain_variables),
             "priority_classes": rules.priority_classes,
             "may_be_widened": {None: "", True: "true", False: "false"}[rules.may_be_widened],
         }
@@ -319,6 +333,8 @@ class RulesForm(Form):
             volumes=self._names("volumes"),
             secrets=self._names("secrets"),
             config_maps=self._names("config_maps"),
+            cluster_secrets=self._names("cluster_secrets"),
+            plain_variables=self._names("plain_variables"),
             priority_classes=self.cleaned_data.get("priority_classes") or None,
             may_be_widened=self.cleaned_data["may_be_widened"],
         )

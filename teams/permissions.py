@@ -30,6 +30,7 @@ class Permission(StrEnum):
     SUBMIT = "submit workloads"
     MANAGE_WORKLOADS = "manage workloads"
     MANAGE_MEMBERS = "manage members"
+    MANAGE_CREDENTIALS = "manage credentials"
     SPLIT_AMONG_CHILDREN = "change the split among child teams"
     MANAGE_TEAM = "change teams, reservations and limits"
     MANAGE_POOLS = "change pools"
@@ -44,6 +45,7 @@ _RESEARCHER = _VIEW | {Permission.SUBMIT}
 _LEAD = _RESEARCHER | {
     Permission.MANAGE_WORKLOADS,
     Permission.MANAGE_MEMBERS,
+    Permission.MANAGE_CREDENTIALS,
     Permission.SPLIT_AMONG_CHILDREN,
 }
 _ADMIN = _LEAD | {Permission.MANAGE_TEAM, Permission.VIEW_AUDIT}
@@ -109,6 +111,19 @@ def roles_by_path(user: "User | AnonymousUser") -> dict[str, set[Role]]:
         kept = _within(bounds_of(user).path, kept)
         user._chamber_roles = kept  # type: ignore[attr-defined]
     return kept
+
+
+def people_where(permission: Permission, user_ids: "Iterable[Any]") -> dict[Any, list[str]]:
+    """Return below which paths each of these people has `permission`, by id (1 query)."""
+    roles = [role for role, given in PERMISSIONS.items() if permission in given]
+    wanted = set(user_ids)
+    bindings = Binding.objects.filter(
+        Q(user__in=wanted) | Q(group__user__in=wanted), role__in=roles
+    ).order_by()
+    found: dict[Any, list[str]] = {}
+    for user, of_group, path in bindings.values_list("user", "group__user", "team__path"):
+        found.setdefault(of_group if user is None else user, []).append(path)
+    return found
 
 
 def _within(place: str, given: dict[str, set[Role]]) -> dict[str, set[Role]]:

@@ -7,6 +7,7 @@ may widen what is built in.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -31,6 +32,10 @@ SECRETS: tuple[str, ...] = ()
 """Which Secrets of its namespace such a Job may read where nobody says otherwise: who may create Jobs there may not
 read every credential that lies there."""
 CONFIG_MAPS = (ANY,)
+CLUSTER_SECRETS: tuple[str, ...] = ()
+"""Which Secrets of clusters workloads may be handed where nobody says otherwise."""
+PLAIN_VARIABLES: tuple[str, ...] = ()
+"""Variables that look like secrets and are none, where nobody says otherwise."""
 TIERS = {"low": 25, "normal": 50, "high": 75, "reserved": 100}
 """The priorities that forms offer by name."""
 
@@ -71,6 +76,8 @@ class EffectiveRules:
     volumes: tuple[str, ...] = VOLUMES
     secrets: tuple[str, ...] = SECRETS
     config_maps: tuple[str, ...] = CONFIG_MAPS
+    cluster_secrets: tuple[str, ...] = CLUSTER_SECRETS
+    plain_variables: tuple[str, ...] = PLAIN_VARIABLES
     priority_classes: Mapping[str, int] = field(default_factory=dict)
     may_be_widened: bool = True
 
@@ -124,6 +131,8 @@ def merged_below(above: EffectiveRules, rules: TeamRules) -> EffectiveRules:
         volumes=_names(above.volumes, rules.volumes, wide),
         secrets=_names(above.secrets, rules.secrets, wide),
         config_maps=_names(above.config_maps, rules.config_maps, wide),
+        cluster_secrets=_patterns(above.cluster_secrets, rules.cluster_secrets, wide),
+        plain_variables=_patterns(above.plain_variables, rules.plain_variables, wide),
         priority_classes=above.priority_classes if rules.priority_classes is None else rules.priority_classes,
         may_be_widened=wide and rules.may_be_widened is not False,
     )
@@ -148,6 +157,15 @@ def _names(above: tuple[str, ...], own: tuple[str, ...] | None, wide: bool) -> t
     if wide or ANY in above:
         return own
     return above if ANY in own else tuple(name for name in own if name in above)
+
+
+def _patterns(above: tuple[str, ...], own: tuple[str, ...] | None, wide: bool) -> tuple[str, ...]:
+    """Return the patterns that hold below: where they may not be widened, those of its own that one above covers."""
+    if own is None:
+        return above
+    if wide:
+        return own
+    return tuple(each for each in own if any(each == other or fnmatchcase(each, other) for other in above))
 
 
 def _priorities(above: PriorityRange, own: PriorityRange | None, wide: bool) -> PriorityRange:

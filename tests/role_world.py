@@ -33,10 +33,11 @@ from chamber.services.actions import create_service, make_token
 from chamber.tests.factors.devices import give_passkey
 from chamber.tokens import TokenRequest, create_token
 from teams import actions
-from teams.actors import Actor
+from teams.actors import Actor, Via
 from teams.models import Pool, Role, Team
 from teams.tests.factories import bind, make_org, make_pool, make_team, make_user, member, set_share
-from workloads.models import EndReason, Phase, Status
+from workloads.credentials.actions import create_credential
+from workloads.models import CredentialKind, EndReason, Phase, Status
 from workloads.tests.factories import make_workload
 
 
@@ -122,6 +123,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-service-accounts": {"name": "robot", "team": "nlp", "role": "viewer"},
     "api-service-account": {"description": "nightly"},
     "api-service-account-tokens": {"name": "more", "scope": "read"},
+    "chamber:credentials": {"name": "new", "type": "token", "token": "x"},
+    "chamber:credential": {"token": "x"},
+    "chamber:team-credential": {"token": "x"},
+    "api-credentials": {"name": "new", "type": "token", "values": {"token": "x"}},
+    "api-credential": {"values": {"token": "x"}},
+    "api-team-credential": {"values": {"token": "x"}},
     "api-people": {"username": "beginner", "team": "nlp", "role": "viewer"},
     "api-people-csv": {"csv": PEOPLE_CSV},
     "api-person": {"name": "Somebody Else"},
@@ -148,6 +155,7 @@ SETTINGS: dict[str, Any] = {
     "CHAMBER_RING": "builtins.list",
     "MAIL": True,
     "KEEPS_MAILS": True,
+    "CREDENTIALS_KEYS": ["a-key-for-credentials-of-tests-0123456789"],
     "IDENTITY_PROVIDERS": (PROVIDER,),
 }
 GPU_USERS = NamedGroup("acme", "gpu-users", known=True).id
@@ -205,6 +213,14 @@ class World:
         self.service = create_service(by=Actor.system("test"), name="ci", team=self.nlp, role=Role.RESEARCHER)
         wanted = TokenRequest("runner", Scope.SUBMIT)
         self.service_token = make_token(by=Actor.system("test"), account=self.service, wanted=wanted)[0]
+        for by, name, team in ((self.users["owner"], "mine", None), (None, "shared", self.nlp)):
+            create_credential(
+                by=Actor.person(by, Via.PAGE) if by else Actor.system("test"),
+                name=name,
+                kind=CredentialKind.TOKEN,
+                content={"token": "x"},
+                team=team,
+            )
         self.own_session = self._session(self.users["owner"])
         self.link = new_link(by=Actor.system("test"), user=make_user("invited"))
 
@@ -284,6 +300,8 @@ class World:
             "attempt_id": NOBODY,
             "token_id": self.agent_token.pk if agents else self.own_token.pk,
         }
+        if "credential" in name:
+            values |= {"name": "shared" if "team" in name else "mine", "team": "nlp"}
         if "service-account" in name:
             values["token_id"] = self.service_token.pk
         wanted = URLS[name].pattern.converters

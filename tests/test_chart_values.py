@@ -83,6 +83,7 @@ def test_every_documented_setting_is_reached_by_a_value() -> None:
         redis=bell,
         mail=mail,
         encryption={"keysKey": "encryption_keys"},
+        credentials={"keyKey": "credentials_key"},
         audit={"keyKey": "audit_key", "keysBeforeKey": "audit_keys_before"},
         signIn={"providersKey": "identity_providers"},
         publicUrl="https://gpus.example.org",

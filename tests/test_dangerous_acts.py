@@ -39,6 +39,9 @@ HARMLESS = {
     *("POST workloads:submit", "POST workloads:bulk", "POST workloads:cancel", "POST workloads:hold"),
     *("POST workloads:release", "POST workloads:requeue", "POST api-workloads", "POST api-workload-hold"),
     *("POST api-workload-cancel", "POST api-workload-requeue", "POST api-workload-release"),
+    # A page that waits keeps what was filled in with its session, where no secret of others may lie.
+    *("POST chamber:credentials", "POST chamber:credential", "POST chamber:team-credential"),
+    *("POST api-credentials", "PUT api-credential", "PUT api-team-credential"),
     # What changes nothing, or is no person's.
     *("POST chamber:people-csv", "POST account_password_strength"),
     *("POST teams:tree", "POST scheduling:preview", "POST scheduling:what-if-teams"),

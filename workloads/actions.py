@@ -16,6 +16,7 @@ from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, may
 from workloads import auditing, lifecycle
+from workloads.credentials import usable
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import lock
 from workloads.models import EventKind, Status, Workload
@@ -81,6 +82,8 @@ def requeue(*, by: Actor, workload: Workload) -> None:
     with logs.bind(workload=workload.slug), transaction.atomic():
         if not _of_active_teams([workload]):
             raise Conflict(f"{workload.team.name} was archived: nothing of it is run any more.")
+        if problem := usable.problems([workload.pk]).get(workload.pk):
+            raise Conflict(f"{workload.slug} cannot run again as it is. {problem}", code=usable.CODE)
         if not _do("requeue", [workload.pk], by):
             raise _too_late(workload, "requeued")
 
@@ -206,6 +209,8 @@ def act_on_many(*, by: Actor, act: str, workloads: Sequence[Workload]) -> set[UU
     with transaction.atomic():
         if act == "requeue":
             theirs = [each for each in _of_active_teams(theirs) if not _is_over_for_good(each)]
+            spoilt = usable.problems(each.pk for each in theirs)
+            theirs = [each for each in theirs if each.pk not in spoilt]
         return _do(act, {workload.pk for workload in theirs}, by)
 
 

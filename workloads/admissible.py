@@ -16,6 +16,8 @@ from teams.models import Team
 from teams.permissions import Permission, may, require, roles_on
 from teams.rules import EffectiveRules, PriorityLimits
 from workloads import known
+from workloads.credentials import suspicious
+from workloads.credentials.naming import KnownCredentials
 from workloads.known import KnownPools, SliceType
 from workloads.models import Workload
 from workloads.models.workload import RESERVED_FROM
@@ -40,13 +42,14 @@ class SubmissionContext:
     needed: dict[str, UUID]
     meant: dict[str, str]
     pools: KnownPools
+    credentials: KnownCredentials
 
     @classmethod
     def read(cls, by: Actor, requests: Sequence[SubmissionRequest]) -> Self:
         """Return the setting of these requests; raise `NotAllowed` for a team. `unknown` are teams that are not there,
         or not for the actor, each with a hint at the nearest that is.
 
-        Five queries at most, however many teams; one more where some are unknown.
+        Five queries at most, however many teams; one more where some are unknown, and one where credentials are named.
         """
         slugs = {request.team for request in requests}
         teams = _teams(by, slugs)
@@ -67,6 +70,9 @@ class SubmissionContext:
             needed=needed,
             meant=_meant(by, depended_on - needed.keys()),
             pools=known.pools(),
+            credentials=KnownCredentials.read(
+                by, {each for request in requests for each in request.credentials}
+            ),
         )
 
     def looked_at_again(self) -> Self:
@@ -158,6 +164,12 @@ def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[st
         else "",
         "time_limit_seconds": _time_limit(request, team, setting.rules[team.slug]) if team else "",
         "depends_on": _unknown_workload(request, setting),
+        "environment": _looks_secret(request, team, setting.rules[team.slug]) if team else "",
+        "credentials": setting.credentials.problem(
+            request.credentials, request.environment, team, setting.rules[team.slug]
+        )
+        if team
+        else "",
     }
     return {name: sentence for name, sentence in found.items() if sentence}
 
@@ -182,6 +194,10 @@ def _unknown_workload(request: SubmissionRequest, setting: SubmissionContext) ->
         if slug not in setting.needed:
             return f"There is no workload {slug!r} that it could depend on.{setting.meant.get(slug, '')}"
     return ""
+
+
+def _looks_secret(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:
+    return suspicious.problem(request.environment, allowed.plain_variables, team.name)
 
 
 def _priority(request: SubmissionRequest, team: Team, setting: SubmissionContext) -> str:

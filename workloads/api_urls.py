@@ -4,6 +4,7 @@ from django.urls import path
 
 from workloads import api, api_notes
 from workloads.actions import BULK_ACTS
+from workloads.credentials import api as credentials
 
 urlpatterns = [
     path("workloads/", api.Workloads.as_view(), name="api-workloads"),
@@ -12,6 +13,13 @@ urlpatterns = [
     path("workloads/<slug:slug>/events/", api.Events.as_view(), name="api-workload-events"),
     path("attempts/<uuid:attempt_id>/notes/", api_notes.AttemptNotesView.as_view(), name="api-attempt-notes"),
     path("workloads/<slug:slug>/watch/", api.Watch.as_view(), name="api-workload-watch"),
+    path("credentials/", credentials.Credentials.as_view(), name="api-credentials"),
+    path("credentials/<str:name>/", credentials.CredentialDetail.as_view(), name="api-credential"),
+    path(
+        "teams/<slug:slug>/credentials/<str:name>/",
+        credentials.CredentialDetail.as_view(),
+        name="api-team-credential",
+    ),
     *(
         path(f"workloads/<slug:slug>/{act}/", api.Act.as_view(act=act), name=f"api-workload-{act}")
         for act in BULK_ACTS

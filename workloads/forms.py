@@ -42,7 +42,7 @@ JOB_CLASS_DEFAULTS: dict[str, dict[str, str]] = {
 }
 """What the form proposes for each job class; whoever typed something else keeps it."""
 
-_LISTS = ("gpu_types", "pools", "tolerations", "depends_on")
+_LISTS = ("gpu_types", "pools", "tolerations", "depends_on", "credentials")
 _DETAILS = (
     "min_pods",
     "gpu_memory_mib",
@@ -151,6 +151,10 @@ class SubmitForm(Form):
     )
     command = _area("Command", rows=3, help_text="Run by sh -c. Empty: what the image runs by itself.")
     environment = _area("Environment", rows=3, help_text="NAME=value, one on each line.")
+    credentials = _text(
+        "Credentials",
+        help_text="Secrets that its pods get, by their names: your own as hf-token, a team's as nlp/data.",
+    )
     labels = _area(
         "Labels", rows=2, help_text="name=value, one on each line; its Job and pods in Kubernetes bear them."
     )

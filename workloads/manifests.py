@@ -189,6 +189,7 @@ def content_of(
         "image": workload.image,
         "command": workload.command,
         "environment": variables.told(user, workload),
+        "credentials": workload.credentials or [],
         "labels": workload.labels or {},
         "annotations": workload.annotations or {},
         "pods": workload.pods,

@@ -49,6 +49,12 @@ REFUSAL_STEPS = {
     "name-taken": "Ask an admin to delete the Job of that name.",
     "config-missing": "Make what the message names in that namespace.",
     "not-created": "Ask an admin to look at the Job with `kubectl describe`.",
+    "credential-unusable": "Have what the message names put right, and it is started by itself; or cancel it and "
+    "submit it again with credentials that you may use.",
+    "credential-unreadable": "Give the credential its values again, or ask an admin: the server's operator "
+    "has the keys.",
+    "secret-not-allowed": "Ask an admin to allow the Secret in the rules of your team (cluster_secrets).",
+    "agent-too-old": "Ask an admin to upgrade the agent of that cluster, or choose other pools.",
     "refused": "Change what the message names and submit it again, or ask an admin.",
 }
 """What to do about each way in which a cluster does not take a workload."""
@@ -62,6 +68,8 @@ FAILING = {
 TRIED_AGAIN = (
     "Nothing to do: it is tried again. If it comes again and again, ask an admin to look at the cluster."
 )
+CREDENTIAL_UNUSABLE = "credential-unusable"
+"""Said of waiting workloads that may not be handed what they name; they are started once they may."""
 PLAN_QUOTA = "plan-quota"
 """Said of namespaces that are bound to a team only."""
 REFUSED = "refused"
@@ -77,6 +85,7 @@ LASTING = frozenset(
         "refused",
     }
     | {"namespace-missing", "namespace-not-kept", "config-missing"}
+    | {"credential-unusable", "credential-unreadable", "secret-not-allowed", "agent-too-old"}
 )
 """Refusals that do not pass by themselves."""
 OF_LEVEL = frozenset({"pod-security"})

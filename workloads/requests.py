@@ -181,6 +181,10 @@ class SubmissionRequest(BaseModel):
         default_factory=dict, max_length=500
     )
 
+    credentials: list[Annotated[str, StringConstraints(min_length=1, max_length=110)]] = Field(
+        default_factory=list, max_length=8
+    )
+
     labels: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
     annotations: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
 
@@ -220,7 +224,7 @@ class SubmissionRequest(BaseModel):
             raise ValueError(f"{invalid.shown(value)} is no number.")
         return value
 
-    @field_validator("gpu_types", "tolerations", "pools", "depends_on")
+    @field_validator("gpu_types", "tolerations", "pools", "depends_on", "credentials")
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
         return list(dict.fromkeys(value))

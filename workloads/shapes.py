@@ -50,6 +50,7 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         read_only=True,
         help_text="Its variables; values are null but to its owner and to who manages the team's workloads.",
     )
+    credentials = serializers.SerializerMethodField(help_text="Names of those that its pods get.")
     labels = serializers.SerializerMethodField(help_text="What its pods bear besides Chamber's own labels.")
     annotations = serializers.SerializerMethodField(
         help_text="What its pods bear besides Chamber's own annotations."
@@ -105,6 +106,7 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "image",
             "command",
             "environment",
+            "credentials",
             "labels",
             "annotations",
             "status",
@@ -129,6 +131,11 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         relation = Workload._meta.get_field("adopted_job")
         job = relation.get_cached_value(workload, None)
         return str(job) if job is not None else None
+
+    def get_credentials(self, workload: Workload) -> list[str]:
+        """Return the credentials that it names, as it names them."""
+        found: list[str] = workload.credentials or []
+        return found
 
     def get_placed_pods(self, workload: Workload) -> int | None:
         """Return how many of its pods have GPUs, where that was read along with it."""

@@ -93,6 +93,10 @@ _REFUSALS = {
     "name-taken": "A Job of its name, which is not Chamber's, is there already.",
     "config-missing": "It names a ConfigMap or Secret that does not exist.",
     "not-created": "Its Job was made, but its pods were not.",
+    "credential-unusable": "It names a credential that it may not be handed, or not any more.",
+    "credential-unreadable": "It names a credential whose values the server cannot decrypt.",
+    "secret-not-allowed": "It names a Secret that its team's rules do not allow in that namespace and cluster.",
+    "agent-too-old": "The cluster's agent is of a release that cannot hand credentials to pods.",
     "refused": "The cluster refuses it for another cause, which the message names.",
 }
 ENDS = tuple(StatusMeaning(code, meaning, NEXT_STEPS[code]) for code, meaning in _ENDS.items())

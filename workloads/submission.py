@@ -18,10 +18,19 @@ from teams.models import Team
 from teams.permissions import Permission, require
 from workloads import defaults
 from workloads.admissible import SubmissionContext, check, refusal_by
+from workloads.credentials import naming
 from workloads.defaults import PerGpu
 from workloads.lifecycle import lines
 from workloads.lifecycle.journal import announce
-from workloads.models import Dependency, Event, EventKind, SubmissionKey, Workload
+from workloads.models import (
+    Credential,
+    Dependency,
+    Event,
+    EventKind,
+    NamedCredential,
+    SubmissionKey,
+    Workload,
+)
 from workloads.requests import SubmissionRequest
 
 if TYPE_CHECKING:
@@ -144,6 +153,7 @@ def _create(
     if needed := {slug for request in requests for slug in request.depends_on}:
         keep(Workload.objects.filter(slug__in=needed))
     setting = SubmissionContext.read(by, requests)
+    keep(Credential.objects.filter(pk__in={row.pk for row in setting.credentials.named.values()}))
     workloads = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
     _refuse_too_many_open(by, owner, len(workloads))
     Workload.objects.bulk_create(workloads)
@@ -152,6 +162,11 @@ def _create(
         Dependency(workload=workload, needs_id=setting.needed[slug])
         for workload, request in zip(workloads, requests, strict=True)
         for slug in dict.fromkeys(request.depends_on)
+    )
+    NamedCredential.objects.bulk_create(
+        row
+        for workload, request in zip(workloads, requests, strict=True)
+        for row in naming.rows_of(workload, setting.credentials.of(request.credentials))
     )
     for workload, request in zip(workloads, requests, strict=True):
         vars(workload)["waits_for_others"] = bool(request.depends_on)
@@ -244,6 +259,7 @@ def _row(
         image=request.image,
         command=request.command,
         environment=request.environment,
+        credentials=request.credentials or None,
         status_since=now,
         submitted_at=now,
         held=request.hold,

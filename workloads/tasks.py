@@ -12,6 +12,7 @@ from teams import retention
 from teams.actors import Actor
 from teams.durations import duration_text
 from workloads import lifecycle
+from workloads.credentials import usable
 from workloads.models import Status, Workload
 from workloads.retention import forget_keys, forget_workloads
 
@@ -40,6 +41,15 @@ def enforce_time_limits() -> int:
                 by=CLOCK,
             )
     return ended
+
+
+@shared_task  # type: ignore[untyped-decorator]  # celery has no types
+def hold_back_credentials() -> int:
+    """Keep workloads from starting that may not be handed the credentials that they name; return how many were, or may
+    be now.
+    """
+    held, again = usable.hold_back(at=timezone.now())
+    return len(held) + len(again)
 
 
 @shared_task  # type: ignore[untyped-decorator]  # celery has no types

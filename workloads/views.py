@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from chamber.errors import Conflict, NotAllowed, Refusal, no_such, one_of
 from chamber.http import Watched, page, too_soon, wants_fragment
-from chamber.words import count
+from chamber.words import count, plural
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
 from teams.permissions import Permission, may_anywhere
@@ -25,6 +25,7 @@ from teams.rules import priority_limits
 from workloads import actions, detail, forms, listing, manifests, warnings
 from workloads import statuses as reference
 from workloads.admissible import range_text
+from workloads.credentials import naming
 from workloads.models import JobClass, Workload
 from workloads.submission import submit as submit_action
 
@@ -212,7 +213,7 @@ def submit(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and "propose" not in request.POST:
         return _take(request)
     if "clone" in request.GET:
-        content = _content_of(request, request.GET["clone"])
+        content = _copied(request, request.GET["clone"])
         values = forms.values_of(content)
         values["manifest"] = manifests.to_yaml(content)
     elif request.method == "POST":
@@ -271,9 +272,20 @@ def _form_page(request: HttpRequest, form: forms.SubmitForm, *, status: int = 20
     return page(request, "workloads/submit.html", context, fragment="workloads/_form.html", status=status)
 
 
-def _content_of(request: HttpRequest, slug: str) -> dict[str, object]:
+def _copied(request: HttpRequest, slug: str) -> dict[str, object]:
+    """Return what a workload was asked for, without the credentials that whoever copies it may not use, and say so."""
     slugs = {str(pk): pool for pk, pool in Pool.objects.values_list("pk", "slug")}
-    return manifests.content_of(_found(request, slug), slugs, user=_user(request))
+    workload, user = _found(request, slug), _user(request)
+    content = manifests.content_of(workload, slugs, user=user)
+    kept, left = naming.carried(user, workload)
+    if left:
+        content["credentials"] = kept
+        messages.warning(
+            request,
+            f"Not copied, for you may not use {'it' if len(left) == 1 else 'them'} here: the "
+            f"{plural(len(left), 'credential')} {', '.join(left)}. Name your own instead, or what runs has none.",
+        )
+    return content
 
 
 def _example(request: HttpRequest) -> str:

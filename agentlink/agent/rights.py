@@ -115,6 +115,7 @@ RIGHTS = (
     Right(Where.WORKLOADS, PODS, ("get", "patch", "delete"), "to tie pods to their nodes, and to stop them"),
     Right(Where.WORKLOADS, PODS, ("get",), "to read logs", subresource="log"),
     Right(Where.WORKLOADS, SERVICES, ("create",), "to let the pods of a workload find each other"),
+    Right(Where.WORKLOADS, SECRETS, ("create",), "to hand pods the credentials that their workload names"),
     Right(
         Where.WORKLOADS,
         BUDGETS,

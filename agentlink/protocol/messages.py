@@ -123,6 +123,38 @@ class Adopted(_Part):
     uid: Name
 
 
+class AssignedLogin(_Part):
+    """By which images are pulled from a registry."""
+
+    server: Sentence
+    username: Sentence
+    password: Annotated[Text, Field(repr=False)]
+
+
+class AssignedSecret(_Part):
+    """A Secret that lies in the namespace of the pods, and how they get it: its keys as `variables` (names to keys),
+    all of it as files in a folder, or to pull images by.
+    """
+
+    secret: Name
+    use: Literal["variables", "files", "registry"]
+    folder: Name
+    variables: dict[Text, Name] = {}
+
+
+class AssignedCredentials(_Part):
+    """What only the pods of an attempt get: it is in no other message, and in nothing that the agent keeps or logs.
+
+    `files` are by their paths below `directory`, of at most one folder each.
+    """
+
+    directory: Name
+    variables: Annotated[dict[Text, Text], Field(repr=False)] = {}
+    files: Annotated[dict[Name, Text], Field(repr=False)] = {}
+    logins: tuple[AssignedLogin, ...] = ()
+    secrets: tuple[AssignedSecret, ...] = ()
+
+
 class DesiredAttempt(_Part):
     """An attempt that should run here. Its pods may be created once `let_go`: until then somebody's are in the way.
 
@@ -133,7 +165,7 @@ class DesiredAttempt(_Part):
     starts with `least_pods` (0: not told). `shm_mib` is shared memory, a part of `memory_mib`; None = half of that.
     `read_notes`: its output is read for notes of checkpoints and progress. `notes_url` and `notes_token`: where and by
     what its pods may say the same by a call; empty where they cannot. `resumed_from` is the step of the last checkpoint
-    that an attempt before it saved; None: there is none.
+    that an attempt before it saved; None: there is none. `credentials` are told once it is let go.
     """
 
     workload: UUID
@@ -167,6 +199,7 @@ class DesiredAttempt(_Part):
     resumed_from: Annotated[Count | None, SINCE_0_2] = None
     notes_url: Annotated[Sentence, SINCE_0_2] = ""
     notes_token: Annotated[str, Field(max_length=200, repr=False), AfterValidator(_plain), SINCE_0_2] = ""
+    credentials: Annotated[AssignedCredentials | None, SINCE_0_2] = None
 
 
 class StopNotice(_Part):

@@ -127,6 +127,10 @@ def _invalid(error: ErrorDetails) -> InvalidMessage:
         )
     if not place:
         return InvalidMessage(ErrorCode.INVALID, "A message is an object that names its type.")
+    if "credentials" in place:  # what stands there is a secret, and not repeated
+        return InvalidMessage(
+            ErrorCode.INVALID, f"{'.'.join(place[1:])[:200]} is none ({error['type']}).", about
+        )
     value = _plain_value(error["input"])
     if place[1:] == ["protocol"]:
         text = f"Protocol {value} is not spoken here, only {VERSION}. Bring agent and server to the same version."

@@ -116,9 +116,9 @@ class Client:
         """Change what has no versions."""
         return self._json("PATCH", path, body=body, repeat=False)
 
-    def put(self, path: str) -> None:
+    def put(self, path: str, body: object = None) -> Any:
         """Have something be there; doing it twice does no more than doing it once."""
-        self._json("PUT", path, repeat=True)
+        return self._json("PUT", path, body=body, repeat=True)
 
     def delete(self, path: str) -> None:
         """Remove; doing it twice does no more than doing it once."""

@@ -88,6 +88,7 @@ DESCRIBED = [
     Column("Topology required", lambda w: w["topology_required"]),
     Column("Topology preferred", lambda w: w["topology_preferred"]),
     Column("Environment", lambda w: list(w["environment"])),
+    Column("Credentials", lambda w: w.get("credentials")),
     Column("Labels", _pairs("labels")),
     Column("Annotations", _pairs("annotations", ": ")),
     Column("Starts after", lambda w: w.get("depends_on")),

@@ -33,6 +33,7 @@ CHECKS = (
     Check("migrations", database.migrations, Needs.DATABASE, gives=Needs.MIGRATIONS),
     Check("tables", database.tables, Needs.MIGRATIONS, gives=Needs.TABLES),
     Check("stored-secrets", secrets.stored, Needs.TABLES),
+    Check("credentials", secrets.credentials, Needs.TABLES),
     Check("second-factors", people.second_factors, Needs.TABLES),
     Check("providers", providers.answers),
     Check("provider-roles", providers.roles, Needs.TABLES),

@@ -165,6 +165,12 @@ def _tokens(user: User) -> list[Row]:
     return list(user.api_tokens.order_by("created_at").values(*fields, team_slug=F("team__slug")))
 
 
+def _credentials(user: User) -> list[Row]:
+    """Return their own without the values, which nobody is shown."""
+    fields = ("name", "kind", "details", "parts", "created_at", "replaced_at", "last_used_at")
+    return list(user.credentials.order_by("name").values(*fields))
+
+
 def _links(user: User) -> list[Row]:
     """Return the links that were made for them, and those that they made for others."""
     rows = AccountLink.objects.filter(Q(user=user) | Q(made_by=user)).select_related("user", "made_by")
@@ -192,6 +198,7 @@ SMALL: dict[str, Callable[[User], Any]] = {
     "providers": _providers,
     "provisioned": _provisioned,
     "tokens": _tokens,
+    "credentials": _credentials,
     "links": _links,
 }
 """What is told at once, by its name in the document."""

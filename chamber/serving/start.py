@@ -55,7 +55,14 @@ def prepare(*, shares_work: bool, host: str = LOOPBACK) -> None:
             Exit.USAGE,
         )
     from chamber.serving import surroundings
+    from workloads.credentials import keys
 
+    if not keys.is_there() and surroundings.has_credentials():
+        raise CannotStart(
+            "Credentials are stored and there is no key that decrypts them: name the file with the key of before in "
+            f"CHAMBER_CREDENTIALS_KEY_FILE. Where it is lost, {keys.ADVICE}, and have them given other values.",
+            Exit.USAGE,
+        )
     if not settings.DEMO and opened(host) and (known := surroundings.with_known_passwords()):
         raise CannotStart(
             f"Anybody knows the password of {', '.join(known)}: it is that of the demo. Give them others, or disable "

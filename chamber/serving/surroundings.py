@@ -54,6 +54,16 @@ def with_known_passwords() -> list[str]:
     return sorted(username for username, encoded in rows if encoded in known)
 
 
+def has_credentials() -> bool:
+    """Return whether credentials are stored; not where the database cannot be asked, or has no table of them yet."""
+    try:
+        with closing(connection_without_pool()) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM workloads_credential LIMIT 1")
+            return cursor.fetchone() is not None
+    except DatabaseError:
+        return False
+
+
 def _of_database() -> list[str]:
     try:
         with closing(connection_without_pool()) as connection:

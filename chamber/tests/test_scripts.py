@@ -515,6 +515,7 @@ def test_without_scripts_no_button_shows_a_password() -> None:
 FILLED = (
     '<form method="post" action="/send/" id="f"><input name="name"><input name="pw" type="password">'
     '<input name="secret" type="hidden" value="new"><textarea name="text"></textarea>'
+    '<textarea name="keys" data-secret></textarea>'
     '<input name="box" type="checkbox"><input name="way" type="radio" value="a" checked>'
     '<input name="way" type="radio" value="b"><select name="one"><option>x</option><option>y</option></select>'
     "<button>Send</button></form>"
@@ -527,12 +528,14 @@ def fill_in(page: Page) -> None:
     page.fill("[name=pw]", "correct horse")
     page.evaluate("document.querySelector('[name=secret]').value = 'old'")
     page.fill("[name=text]", "two\nlines")
+    page.fill("[name=keys]", "KEY=correct horse")
     page.check("[name=box]")
     page.check("[name=way][value=b]")
     page.select_option("[name=one]", "y")
 
 
 def values(page: Page) -> list[object]:
+    assert page.evaluate("document.forms.f.elements.keys.value") == "", "a secret is not kept"
     return page.evaluate(  # type: ignore[no-any-return]
         "(({name, pw, secret, text, box, way, one}) => [name.value, "
         "pw.value, secret.value, text.value, box.checked, way.value, one.value])(document.forms.f.elements)"

@@ -8,7 +8,9 @@ from pytest_django.fixtures import Settings
 from chamber.demo import command
 from chamber.demo.people import PASSWORD
 from chamber.serving import start, surroundings
-from teams.tests.factories import make_user
+from teams.tests.factories import actor, make_user
+from workloads.credentials.actions import create_credential
+from workloads.models import CredentialKind
 
 PROXY = ip_network("10.0.0.0/8")
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - it is refused
@@ -81,3 +83,20 @@ def test_a_weak_audit_key_keeps_a_process_from_starting(settings: Settings) -> N
         start.prepare(shares_work=False)
     settings.AUDIT_KEY = ""
     start.prepare(shares_work=False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_credentials_without_their_key_keep_a_process_from_starting(settings: Settings) -> None:
+    settings.GIVEN_SECRET_KEY = key = "an-example-of-a-long-enough-key-0123456789"
+    settings.CREDENTIALS_KEYS = []
+    start.prepare(shares_work=False)  # nobody has any
+    settings.CREDENTIALS_KEYS = [key]
+    create_credential(
+        by=actor(make_user("ada")), name="hf", kind=CredentialKind.TOKEN, content={"token": "value"}
+    )
+    start.prepare(shares_work=False)
+    settings.CREDENTIALS_KEYS = []
+    with pytest.raises(
+        start.CannotStart, match="no key that decrypts them: name the file with the key of before"
+    ):
+        start.prepare(shares_work=False)

@@ -21,7 +21,7 @@ from teams.permissions import Permission, may
 from workloads import advice, dependencies, statuses
 from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
-from workloads.reasons import JOB_AGAIN, LASTING, REFUSED, held_until, of_displaced
+from workloads.reasons import CREDENTIAL_UNUSABLE, JOB_AGAIN, LASTING, REFUSED, held_until, of_displaced
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
@@ -376,6 +376,8 @@ def _ended_before(workload: Workload, wait: engine.Wait | None) -> Explanation |
     stored = _stored(workload)
     refused = workload.reason["kind"] == REFUSED
     position = wait.position if wait is not None else None
+    if workload.held and stored.code == CREDENTIAL_UNUSABLE:
+        return replace(stored, kind="change", position=position, eta="not before that is put right")
     if workload.held and refused:
         unless = ", unless its Job was created again" if JOB_AGAIN in stored.next_step else ""
         release = f"Then release it, on its page or by `chamber release {workload.slug}`{unless}."

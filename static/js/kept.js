@@ -1,5 +1,5 @@
 // Keeps what was filled into a form whose session ended, until its person is back on that page: in this tab alone, for an
-// hour at most. Passwords, codes, files and hidden fields are not kept.
+// hour at most. Passwords, codes, files, hidden fields and those of secrets (data-secret) are not kept.
 
 const KEY = "chamber:filled-in";
 const LONGEST_MS = 60 * 60 * 1000;
@@ -7,7 +7,8 @@ const NEVER = ["password", "file", "hidden", "submit", "button", "reset", "image
 
 const here = () => location.pathname + location.search;
 const formKey = (form) => `${form.getAttribute("action") ?? ""}#${form.getAttribute("id") ?? ""}`;
-const isKept = (field) => field.name && !NEVER.includes(field.type) && field.autocomplete !== "one-time-code";
+const isSecret = (field) => field.autocomplete === "one-time-code" || "secret" in field.dataset;
+const isKept = (field) => field.name && !NEVER.includes(field.type) && !isSecret(field);
 const fieldsOf = (form) => [...form.elements].filter(isKept);
 
 const isToggle = (field) => field.type === "checkbox" || field.type === "radio";

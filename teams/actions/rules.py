@@ -12,7 +12,7 @@ from teams.permissions import Permission, require
 from teams.picture import lock_tree
 from teams.rules import EffectiveRules, effective_rules, wider_than_allowed
 
-READABLE = ("secrets", "config_maps")
+READABLE = ("secrets", "config_maps", "cluster_secrets", "plain_variables")
 """Rules that releases before them cannot read: they are stored apart."""
 
 

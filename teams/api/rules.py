@@ -30,6 +30,8 @@ def _body(rules: TeamRules | EffectiveRules) -> dict[str, Any]:
         "volumes": rules.volumes,
         "secrets": rules.secrets,
         "config_maps": rules.config_maps,
+        "cluster_secrets": rules.cluster_secrets,
+        "plain_variables": rules.plain_variables,
         "priority_classes": rules.priority_classes,
         "may_be_widened": rules.may_be_widened,
     }

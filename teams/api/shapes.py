@@ -260,6 +260,21 @@ class RulesShape(StrictSerializer):
         max_length=200,
         help_text="ConfigMaps that they may read; `*` is all. Built in: all.",
     )
+    cluster_secrets = serializers.ListField(
+        child=serializers.CharField(max_length=759),
+        required=False,
+        allow_null=True,
+        max_length=200,
+        help_text="Secrets of clusters that credentials may refer to: NAME, NAMESPACE/NAME or CLUSTER/NAMESPACE/NAME, "
+        "`*` for any characters. Built in: none.",
+    )
+    plain_variables = serializers.ListField(
+        child=serializers.CharField(max_length=253),
+        required=False,
+        allow_null=True,
+        max_length=200,
+        help_text="Variables of workloads that look like secrets by their names and are none, `*` for any characters.",
+    )
     priority_classes = serializers.DictField(
         child=serializers.IntegerField(min_value=0, max_value=1_000_000),
         required=False,

@@ -66,6 +66,32 @@ Named = Annotated[str, StringConstraints(max_length=MOST_NAME), AfterValidator(_
 AllNamed = Annotated[tuple[Named, ...], Field(max_length=200), AfterValidator(_sorted)]
 """Names of Secrets, or ConfigMaps."""
 
+_SECRET_PATTERN = re.compile(
+    r"(([a-z0-9*]([a-z0-9.*-]*[a-z0-9*])?)/){0,2}[a-z0-9*]([a-z0-9.*-]*[a-z0-9*])?", re.ASCII
+)
+_VARIABLE_PATTERN = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*", re.ASCII)
+
+
+def _secret_pattern(text: str) -> str:
+    if not _SECRET_PATTERN.fullmatch(text):
+        raise ValueError(
+            f"{text[:80]!r} is no pattern of Secrets: write NAME, NAMESPACE/NAME or CLUSTER/NAMESPACE/NAME, where "
+            f"{ANY} stands for any characters"
+        )
+    return text
+
+
+def _variable_pattern(text: str) -> str:
+    if not _VARIABLE_PATTERN.fullmatch(text):
+        raise ValueError(f"{text[:80]!r} is no name of a variable; {ANY} stands for any characters")
+    return text
+
+
+SecretPattern = Annotated[str, StringConstraints(max_length=3 * MOST_NAME), AfterValidator(_secret_pattern)]
+SecretPatterns = Annotated[tuple[SecretPattern, ...], Field(max_length=200), AfterValidator(_sorted)]
+VariablePattern = Annotated[str, StringConstraints(max_length=MOST_NAME), AfterValidator(_variable_pattern)]
+VariablePatterns = Annotated[tuple[VariablePattern, ...], Field(max_length=200), AfterValidator(_sorted)]
+
 _PRIORITY_CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
 MOST_CLASSES = 200
 
@@ -96,6 +122,10 @@ class TeamRules(BaseModel):
     volumes: Volumes | None = None
     secrets: AllNamed | None = None
     config_maps: AllNamed | None = None
+    # Which Secrets of clusters workloads may be handed, by credentials that refer to one.
+    cluster_secrets: SecretPatterns | None = None
+    # Variables whose names look like those of secrets and whose values are none.
+    plain_variables: VariablePatterns | None = None
     # Priorities of such Jobs by the PriorityClass of their pods; the root's alone, for the whole organisation.
     priority_classes: PriorityClasses | None = None
     # Whether teams below may be given wider rules than these.

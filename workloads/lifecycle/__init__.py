@@ -22,7 +22,7 @@ from workloads.lifecycle.plan import (
     set_reasons,
 )
 from workloads.lifecycle.progress import Progress, progress_many
-from workloads.lifecycle.refusals import in_a_row, try_again_many
+from workloads.lifecycle.refusals import hold_many, in_a_row, try_again_many
 from workloads.lifecycle.reports import finished, pods_created, pods_running, refused, released
 from workloads.lifecycle.status import IllegalChange, Row, lock, lock_waiting
 
@@ -43,6 +43,7 @@ __all__ = [
     "fail_waiting",
     "finish_many",
     "finished",
+    "hold_many",
     "in_a_row",
     "lock",
     "lock_waiting",

@@ -1,6 +1,6 @@
 """Workloads that their cluster refused: how often in a row, what they wait for meanwhile, and who tries them again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db.models import Count, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
+from chamber.bulk import update_each
 from teams.actors import Actor
 from workloads import reasons
 from workloads.lifecycle.journal import Journal
@@ -50,6 +51,30 @@ def in_a_row(workload_ids: Iterable[UUID]) -> dict[UUID, InARow]:
     staying = Count("pk", filter=~Q(end_detail__code__in=sorted(reasons.PASSING)))
     rows = refused.values("workload").annotate(refused=Count("pk"), lasting=lasting, staying=staying)
     return {row["workload"]: InARow(row["refused"], row["lasting"], row["staying"]) for row in rows}
+
+
+def hold_many(refused: Mapping[UUID, reasons.WorkloadEnd], *, by: Actor, at: datetime) -> set[UUID]:
+    """Keep waiting workloads from starting before they are tried again, each with its reason; return those for which it
+    was a change. What somebody else holds stays as it is.
+    """
+    locked = lock(refused).values()
+    reasons_now = dict(Workload.objects.filter(pk__in=[row.pk for row in locked]).values_list("pk", "reason"))
+    rows = [
+        row
+        for row in locked
+        if row.status == Status.PENDING
+        and (not row.held or reasons_now[row.pk].get("code") == refused[row.pk].code)
+        and (not row.held or reasons_now[row.pk] != refused[row.pk].as_json())
+    ]
+    if not rows:
+        return set()
+    journal = Journal(by=by, at=at, rows=rows)
+    for row in rows:
+        row.held, row.reason, row.version = True, refused[row.pk].as_json(), row.version + 1
+        journal.add(row, EventKind.HELD, refused[row.pk].message, data={"status": row.status})
+    update_each(rows, ["held", "reason", "version"])
+    journal.write(ring=True)
+    return {row.pk for row in rows}
 
 
 def try_again_many(

@@ -1,6 +1,7 @@
 """What users submit, its attempts, and everything that happened to it."""
 
 from workloads.models.attempt import Attempt, EndReason, Phase
+from workloads.models.credential import Credential, CredentialKind, NamedCredential
 from workloads.models.event import Event, EventKind
 from workloads.models.notes import AttemptNotes, Checkpoint
 from workloads.models.submission import Dependency, SubmissionKey
@@ -10,11 +11,14 @@ __all__ = [
     "Attempt",
     "AttemptNotes",
     "Checkpoint",
+    "Credential",
+    "CredentialKind",
     "Dependency",
     "EndReason",
     "Event",
     "EventKind",
     "JobClass",
+    "NamedCredential",
     "OnPreemption",
     "Phase",
     "Status",

@@ -106,6 +106,9 @@ class Workload(models.Model):
     image = models.CharField(max_length=300)
     command = models.JSONField(default=list, blank=True)
     environment = models.JSONField(default=dict, blank=True)
+    credentials = models.JSONField(
+        null=True, blank=True, help_text="The credentials that it names, as it names them."
+    )
     shm_mib = models.PositiveIntegerField(
         null=True, help_text="Shared memory of each pod; empty = half of its memory."
     )

@@ -37,6 +37,7 @@ from agentlink.agent.memory import AgentMemory
 from agentlink.protocol import (
     ENDED,
     LIVING,
+    AssignedCredentials,
     AssignedPod,
     DesiredAttempt,
     NamespaceReport,
@@ -81,6 +82,8 @@ class SimulatedCluster:
         self._changed_at: OrderedDict[UUID, int] = OrderedDict()
         self._heap: list[tuple[float, str, UUID]] = []
         self._used: dict[tuple[str, int], int] = defaultdict(int)
+        self.secrets: dict[UUID, AssignedCredentials] = {}
+        """What jobs were handed, as long as they are there; in no file."""
         self._waiting: set[asyncio.Event] = set()
         self._unsaved: set[UUID] = set()
         self._state_file = StateFile(state_file) if state_file is not None else None
@@ -141,6 +144,9 @@ class SimulatedCluster:
             return
         problem = self._problem(assignment, pods)
         if job is None:
+            if assignment.credentials is not None and not problem:
+                self.secrets[assignment.attempt] = assignment.credentials
+            assignment = assignment.model_copy(update={"credentials": None})
             job = Job(assignment=assignment, calendar_ahead_seconds=self._calendar() - now)
             self._jobs[assignment.attempt] = job
         if problem:
@@ -175,6 +181,7 @@ class SimulatedCluster:
         job = self._jobs.get(attempt)
         if job is not None and job.is_over and not job.living():
             del self._jobs[attempt]
+            self.secrets.pop(attempt, None)
             self._changed_at.pop(attempt, None)
             self._unsaved.add(attempt)
             if job.phase in ENDED:

@@ -10,6 +10,7 @@ from agentlink.agent.backends import simulated
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.protocol import (
+    AssignedCredentials,
     AssignedPod,
     AssignedShare,
     DesiredAttempt,
@@ -332,3 +333,19 @@ async def test_a_bound_namespace_is_there_and_empty(cluster: SimulatedCluster) -
     assert found is not None
     assert [(each.namespace, each.ready) for each in found.namespaces] == [("nlp-jobs", True)]
     assert (found.version, (await cluster.discovered(version))[1]) == (4, None)
+
+
+async def test_credentials_are_kept_as_long_as_the_job_and_in_no_file(clock: Clock, tmp_path: Path) -> None:
+    marker = "m4rker-value-that-nobody-else-writes"
+    file = tmp_path / "state"
+    cluster = SimulatedCluster(nodes(2), clock=clock, state_file=file)
+    given = AssignedCredentials(directory="/run", variables={"HF_TOKEN": marker})
+    assignment = job("sleep 1").model_copy(update={"credentials": given})
+    await create(cluster, assignment)
+    assert cluster.secrets == {assignment.attempt: given}
+    await cluster.observe(-1)
+    assert marker not in file.read_text()
+    clock.now += 60
+    await cluster.observe(-1)
+    await cluster.forget(assignment.attempt)
+    assert cluster.secrets == {}

@@ -14,7 +14,7 @@ from agentlink.agent.backends.native.inventory import Settings
 from agentlink.agent.kube.access import load
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.lease import Leadership
-from agentlink.protocol import AssignedPod, AssignedShare, DesiredAttempt, ReportedPhase
+from agentlink.protocol import AssignedCredentials, AssignedPod, AssignedShare, DesiredAttempt, ReportedPhase
 from agentlink.tests.kube.native import Agent, pods_on, work
 from agentlink.tests.kube.test_dra import prepare
 from rig import charts
@@ -88,7 +88,9 @@ async def test_it_runs_stops_and_forgets_workloads_with_these_rights(
     (node,) = namespace.add_nodes(1)
     ends, stays = (
         assignment(node, environment={"CHAMBER_TEST_RUN_FOR": "0s"}),
-        assignment(node),
+        assignment(
+            node, credentials=AssignedCredentials(directory="/run/credentials", variables={"A": "secret"})
+        ),
     )
     settings = Settings(node_selector=namespace.selector)
     async with (

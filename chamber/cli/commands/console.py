@@ -9,9 +9,10 @@ from chamber.words import count
 
 @click.command()
 def reencrypt() -> None:
-    """Encrypt all stored secrets with the newest key of CHAMBER_ENCRYPTION_KEYS.
+    """Encrypt all stored secrets with the newest keys.
 
-    Older keys may be taken away once it says that nothing is left to do.
+    Those are the first of CHAMBER_ENCRYPTION_KEYS and, for credentials, of CHAMBER_CREDENTIALS_KEY_FILE. It goes on
+    where it was stopped. Older keys may be taken away once it says that nothing is left to do.
     """
     from chamber.serving import start
 
@@ -19,11 +20,16 @@ def reencrypt() -> None:
         start.load()
     from chamber import encrypted
 
-    found, by = encrypted.renew(), encrypted.By
-    old, new = (count(found[each], "secret") for each in (by.OLDER, by.NEWEST))
-    click.echo(f"{old} encrypted anew; {new} had the newest key already.")
-    if lost := found[by.UNKNOWN]:
-        raise Failure(f"{count(lost, 'secret')} cannot be read: give the key that encrypted them as well.")
+    by, unread = encrypted.By, []
+    for noun, renew in (("secret", encrypted.renew), ("credential", encrypted.renew_credentials)):
+        found = renew()
+        if noun == "credential" and not found:
+            continue
+        old, new = (count(found[each], noun) for each in (by.OLDER, by.NEWEST))
+        click.echo(f"{old} encrypted anew; {new} had the newest key already.")
+        unread += [count(found[by.UNKNOWN], noun)] if found[by.UNKNOWN] else []
+    if unread:
+        raise Failure(f"{' and '.join(unread)} cannot be read: give the key that encrypted them as well.")
 
 
 @click.command()

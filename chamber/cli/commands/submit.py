@@ -73,6 +73,13 @@ OPTIONS = [
         help="Read lines of its output that tell of checkpoints and progress.",
     ),
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment variable."),
+    click.option(
+        "--credential",
+        "credentials",
+        multiple=True,
+        metavar="NAME",
+        help="Credential that its pods get: your own as NAME, a team's as TEAM/NAME; may come several times.",
+    ),
     click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of its Job and pods."),
     click.option(
         "--annotation",

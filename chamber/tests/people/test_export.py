@@ -11,6 +11,7 @@ from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.contrib.auth.models import Group
 from django.test import AsyncClient, Client
+from pytest_django.fixtures import Settings
 from rest_framework.test import APIClient
 
 from chamber import tokens
@@ -22,6 +23,8 @@ from teams import actions as team_actions
 from teams.actors import Actor, Via
 from teams.models import AuditEvent, Role, Team
 from teams.tests.factories import actor, make_org, make_team, member
+from workloads.credentials.actions import create_credential
+from workloads.models import CredentialKind
 from workloads.tests.factories import make_workload
 
 pytestmark = pytest.mark.django_db
@@ -45,8 +48,9 @@ def olga(acme: Team) -> User:
 
 
 @pytest.fixture
-def ada(nlp: Team, olga: User) -> User:
+def ada(nlp: Team, olga: User, settings: Settings) -> User:
     """A researcher of whom there is something of every kind."""
+    settings.CREDENTIALS_KEYS = ["a-key-for-credentials-of-tests-0123456789"]
     ada = member(nlp, Role.RESEARCHER, "ada", password=PHRASE, first_name="Ada", last_name="Lovelace")
     EmailAddress.objects.create(user=ada, email=ada.email, verified=True, primary=True)
     team_actions.add_to_group(by=actor(olga), group=Group.objects.create(name="crew"), who="ada")
@@ -55,6 +59,8 @@ def ada(nlp: Team, olga: User) -> User:
     actions.new_link(by=actor(olga), user=ada)
     Client(headers={"user-agent": "Firefox"}).force_login(ada)
     tokens.create_token(user=ada, name="laptop", scope=Scope.READ, days=1)
+    content = {"variable": "WANDB_API_KEY", "token": "hunter2-as-well"}
+    create_credential(by=actor(ada), name="wandb", kind=CredentialKind.TOKEN, content=content)
     make_workload(nlp, ada, name="train", environment={"API_KEY": "hunter2-hunter2"})
     return ada
 
@@ -83,9 +89,14 @@ def test_it_tells_all_that_is_kept(ada: User) -> None:
     assert told["groups"] == ["crew"]
     assert [(token["name"], token["scope"]) for token in told["tokens"]] == [("laptop", "read")]
     assert [(link["for"], link["made_by"]) for link in told["links"]] == [("ada", "olga")]
+    assert [(row["name"], row["parts"]) for row in told["credentials"]] == [("wandb", ["token"])]
     [workload] = told["workloads"]
     assert (workload["name"], workload["team"], workload["variables"]) == ("train", "nlp", ["API_KEY"])
-    assert [row["action"] for row in told["audit_by"]] == ["person.exported", "token.created"]
+    assert [row["action"] for row in told["audit_by"]] == [
+        "person.exported",
+        "credential.created",
+        "token.created",
+    ]
     assert {row["action"] for row in told["audit_about"]} == {"group.person-added", "person.reset-begun"}
 
 
@@ -148,7 +159,7 @@ def test_every_table_that_names_a_person_is_told_or_left_out_by_name() -> None:
         *("mfa.authenticator", "socialaccount.socialaccount"),
         *("account.emailaddress", "usersessions.usersession", "chamber.apitoken", "chamber.accountlink"),
         *("teams.binding", "teams.auditevent", "workloads.workload", "chamber.user", "auth.group"),
-        "chamber.provisionedperson",
+        *("chamber.provisionedperson", "workloads.credential"),
     }
     left_out = {
         "workloads.event",  # of their workloads, and of others'
@@ -177,7 +188,7 @@ def test_many_rows_come_in_parts(ada: User, nlp: Team, monkeypatch: pytest.Monke
     told = document(ada)
     names = [row["name"] for row in told["workloads"]]
     assert names == ["more 3", "more 2", "more 1", "more 0", "train"]
-    assert len(told["audit_by"]) == 6
+    assert len(told["audit_by"]) == 7
 
 
 def test_who_may(ada: User, olga: User, nlp: Team) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from agentlink.agent.backends.native import budgets, gates, manifests, refusals, stopping
+from agentlink.agent.backends.native import budgets, credentials, gates, manifests, refusals, stopping
 from agentlink.agent.backends.native.budgets import Disruption
 from agentlink.agent.backends.native.devices import CannotHold, DeviceClaim
 from agentlink.agent.backends.native.facts import CONTROLLER_UID, JobFacts, PodFacts, read_job, read_pod
@@ -16,7 +16,17 @@ from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.phases import ObservedAttempt, Slot
 from agentlink.agent.kube.client import Kube
 from agentlink.agent.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError, NotFound, ObjectConflict
-from agentlink.agent.kube.resources import BUDGETS, EVENTS, JOBS, NODES, PODS, SERVICES, JsonObject, key_of
+from agentlink.agent.kube.resources import (
+    BUDGETS,
+    EVENTS,
+    JOBS,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    JsonObject,
+    key_of,
+)
 from agentlink.protocol import DesiredAttempt
 
 logger = logging.getLogger(__name__)
@@ -130,6 +140,7 @@ class Maker:
                 ask = self.inventory.ask(job.plan.pods[0], job.namespace)
                 for claim in ask.claims:
                     await self._claim(claim, job, labels)
+                await self._credentials(job, assignment, labels)
                 await self.protect(job, assignment)
         except CannotHold as error:
             raise NotMade("unschedulable", str(error)) from error
@@ -143,6 +154,19 @@ class Maker:
             await self.kube.create(SERVICES, body, first.namespace)
         except AlreadyExists:
             logger.debug("The Service %s/%s is there already.", first.namespace, first.plan.service)
+
+    async def _credentials(
+        self, job: JobFacts, assignment: DesiredAttempt, labels: Mapping[str, str]
+    ) -> None:
+        """Make the Secrets of a Job, which go with it. One that is there is this agent's, from before it was stopped:
+        reading it is none of the agent's rights.
+        """
+        owner = manifests.owned_by(job.name, job.uid)
+        for body in credentials.secrets(job.name, assignment, owner, dict(labels)):
+            try:
+                await self.kube.create(SECRETS, body, job.namespace)
+            except AlreadyExists:
+                logger.debug("The Secret %s/%s is there already.", job.namespace, body["metadata"]["name"])
 
     async def protect(self, job: JobFacts, assignment: DesiredAttempt) -> str:
         """Have a Job's pods protected from evictions, where such are to be; return by which budget, "" by none."""

@@ -9,6 +9,8 @@ takes away and adds whichever pods it will. Taking one away allows its Job one f
 The Job's own deadline counts from when its pods were made, gates, images and all; Chamber's time limit counts from
 when all pods run. So a Job gets its deadline only then, with what had passed by then added.
 
+Values of credentials stand in Secrets of a Job's own (`credentials`), never in the Job.
+
 A command and its environment are run exactly as they were submitted: Kubernetes would replace `$(NAME)` in them, and
 is told not to.
 """
@@ -17,6 +19,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agentlink.agent.backends.native import credentials
 from agentlink.agent.backends.native.claims import name_of
 from agentlink.agent.backends.native.devices import ContainerRequest
 from agentlink.agent.backends.native.names import DomainNames
@@ -151,8 +154,11 @@ def _pod_spec(part: Part, assignment: DesiredAttempt, names: DomainNames) -> Jso
         "volumes": [
             {"name": "shm", "emptyDir": _shared_memory(assignment)},
             *_notice_volume(assignment, names),
+            *credentials.volumes(part.name, assignment),
         ],
     }
+    if logins := credentials.pull_secrets(part.name, assignment):
+        spec["imagePullSecrets"] = logins
     if part.plan.service:
         spec["subdomain"] = part.plan.service
     if part.ask.claims:
@@ -193,7 +199,10 @@ def _container(part: Part, assignment: DesiredAttempt, names: DomainNames) -> Js
         "env": _environment(part, assignment, names),
         "resources": resources,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108 - in the container
+        "volumeMounts": [
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - in the container
+            *credentials.mounts(assignment),
+        ],
     }
     if _notice_volume(assignment, names):
         container["volumeMounts"].append({"name": NOTICE, "mountPath": NOTICE_FOLDER, "readOnly": True})
@@ -220,7 +229,8 @@ def _environment(part: Part, assignment: DesiredAttempt, names: DomainNames) -> 
         told |= {"CHAMBER_NOTES_URL": assignment.notes_url, "CHAMBER_NOTES_TOKEN": assignment.notes_token}
     alone: dict[str, str | JsonObject] = {"PET_NPROC_PER_NODE": str(devices)}
     defaults = _ranks(part, assignment, index, devices) if part.plan.service else alone
-    merged = {**defaults, **assignment.environment, **told}
+    handed = credentials.environment(part.name, assignment)
+    merged = {**defaults, **assignment.environment, **handed, **told}
     return [
         {"name": name, "value": literal(value)}
         if isinstance(value, str)

@@ -38,6 +38,9 @@
 {{- if $values.encryption.keysKey }}
 - {name: CHAMBER_ENCRYPTION_KEYS_FILE, value: /run/secrets/chamber/encryption_keys}
 {{- end }}
+{{- if $values.credentials.keyKey }}
+- {name: CHAMBER_CREDENTIALS_KEY_FILE, value: /run/secrets/chamber/credentials_key}
+{{- end }}
 {{- if $values.audit.keyKey }}
 - {name: CHAMBER_AUDIT_KEY_FILE, value: /run/secrets/chamber/audit_key}
 {{- end }}
@@ -93,6 +96,9 @@
       {{- end }}
       {{- with $values.encryption.keysKey }}
       - {key: {{ . }}, path: encryption_keys}
+      {{- end }}
+      {{- with $values.credentials.keyKey }}
+      - {key: {{ . }}, path: credentials_key}
       {{- end }}
       {{- with $values.audit.keyKey }}
       - {key: {{ . }}, path: audit_key}
