@@ -20,8 +20,8 @@ from agentlink.assignments import LINK
 from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Hold, Placement
 from agentlink.protocol import Adopted, AssignedPod, AssignedShare, Desired, StopOrder
 from chamber.collecting import without_collecting
+from teams.models.job_class import RESERVED_FROM
 from workloads import lifecycle, reasons
-from workloads.models.workload import RESERVED_FROM
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ may widen what is built in.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -31,8 +31,6 @@ SECRETS: tuple[str, ...] = ()
 """Which Secrets of its namespace such a Job may read where nobody says otherwise: who may create Jobs there may not
 read every credential that lies there."""
 CONFIG_MAPS = (ANY,)
-TIERS = {"low": 25, "normal": 50, "high": 75, "reserved": 100}
-"""The priorities that forms offer by name."""
 
 
 class PriorityLimits(NamedTuple):
@@ -53,11 +51,6 @@ class PriorityLimits(NamedTuple):
             return min(priority, self.reserved_max)
         return min(priority, self.elastic_max)
 
-    @property
-    def tiers(self) -> dict[str, int]:
-        """The named priorities among those allowed, lowest first."""
-        return {name: priority for name, priority in TIERS.items() if self.allow(priority)}
-
 
 @dataclass(frozen=True, slots=True)
 class EffectiveRules:
@@ -71,7 +64,6 @@ class EffectiveRules:
     volumes: tuple[str, ...] = VOLUMES
     secrets: tuple[str, ...] = SECRETS
     config_maps: tuple[str, ...] = CONFIG_MAPS
-    priority_classes: Mapping[str, int] = field(default_factory=dict)
     may_be_widened: bool = True
 
 
@@ -124,7 +116,6 @@ def merged_below(above: EffectiveRules, rules: TeamRules) -> EffectiveRules:
         volumes=_names(above.volumes, rules.volumes, wide),
         secrets=_names(above.secrets, rules.secrets, wide),
         config_maps=_names(above.config_maps, rules.config_maps, wide),
-        priority_classes=above.priority_classes if rules.priority_classes is None else rules.priority_classes,
         may_be_widened=wide and rules.may_be_widened is not False,
     )
 

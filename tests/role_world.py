@@ -131,6 +131,11 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-members": {"who": "newcomer", "role": "viewer"},
     "api-member": {"role": "researcher"},
     "api-rules": {"largest_workload": 4},
+    "api-classes": {"slug": "sweep", "tier": "low"},
+    "api-class": {"max_retries": 2},
+    "api-tiers": {"slug": "urgent", "priority": 90},
+    "api-tier": {"least_role": "lead"},
+    "api-team-class": {"max_retries": 0},
     "api-share": {"reservation": 4},
     "api-team-edits": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
     "api-declared": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
@@ -262,10 +267,15 @@ class World:
             "scheduling:queue-next",
         }:
             slug = "main"
+        elif name in {"api-class", "chamber:class-edit", "chamber:class-act"}:
+            slug = "interactive"
+        elif name in {"api-tier", "chamber:tier-edit", "chamber:tier-act"}:
+            slug = "high"
         agents = name.startswith(("agentlink:", "api-cluster"))
         values = {
             "slug": slug,
             "pool_slug": "main",
+            "class_slug": "training",
             "name": "ci" if "service-account" in name else "east",
             "namespace": "nlp-jobs",
             "binding_id": self.group_role.pk if self.group_role and "group" in name else self.guest.pk,

@@ -35,6 +35,8 @@ HARMLESS = {
     *("POST api-pools", "PATCH api-pool", "POST agentlink:bind-pool", "PUT api-cluster-pool"),
     *("DELETE api-cluster-pool", "POST agentlink:bind-namespace", "POST agentlink:unbind-namespace"),
     *("POST api-namespaces", "DELETE api-namespace"),
+    *("POST api-classes", "PATCH api-class", "DELETE api-class", "PUT api-team-class"),
+    *("POST api-tiers", "PATCH api-tier", "DELETE api-tier"),
     # Daily work.
     *("POST workloads:submit", "POST workloads:bulk", "POST workloads:cancel", "POST workloads:hold"),
     *("POST workloads:release", "POST workloads:requeue", "POST api-workloads", "POST api-workload-hold"),

@@ -11,7 +11,7 @@ from teams.durations import duration_text
 from workloads import quantities, variables
 from workloads.defaults import CPU, MEMORY
 from workloads.models import Workload
-from workloads.requests import SubmissionRequest, Unreadable, parse_all
+from workloads.requests import NO_LIMIT, SubmissionRequest, Unreadable, parse_all
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -205,7 +205,7 @@ def content_of(
         "topology_required": workload.topology_required,
         "topology_preferred": workload.topology_preferred,
         "pools": [pool_slugs[str(pool)] for pool in workload.pool_choice if str(pool) in pool_slugs],
-        "time_limit": duration_text(workload.time_limit_seconds).replace(" ", "") or None,
+        "time_limit": duration_text(workload.time_limit_seconds).replace(" ", "") or NO_LIMIT,
         "grace_seconds": workload.grace_seconds,
         "on_preemption": str(workload.on_preemption),
         "max_requeues": workload.max_requeues,
@@ -213,7 +213,8 @@ def content_of(
         "fail_if_impossible": workload.fail_if_impossible,
         "depends_on": [other.slug for other in needs],
     }
-    always = {"name", "team", "job_class", "priority", "image", "pods"}
+    # What its class has by now may be another: all that it got from it is said.
+    always = {"name", "team", "image", "pods", *OF_CLASS}
     usual = {name: field.get_default(call_default_factory=True) for name, field in _FIELDS.items()}
     return {
         name: value
@@ -222,6 +223,8 @@ def content_of(
     }
 
 
+OF_CLASS = ("job_class", "priority", "time_limit", "on_preemption", "max_retries")
+"""What a submission has by its job class where it says nothing."""
 _FIELDS = SubmissionRequest.model_fields
 
 

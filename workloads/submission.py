@@ -210,13 +210,14 @@ def _row(
     request: SubmissionRequest, slug: str, owner: "User", setting: SubmissionContext, now: datetime
 ) -> Workload:
     amounts, given = _amounts(request, setting)
+    full = setting.resolved(request)
     return Workload(
         slug=slug,
         name=request.name,
         owner=owner,
         team=setting.teams[request.team],
-        job_class=request.job_class,
-        priority=request.priority,
+        job_class=full.job_class,
+        priority=full.priority,
         pods=request.pods,
         min_pods=request.starting_pods,
         gpu_milli=request.gpu_milli,
@@ -234,11 +235,11 @@ def _row(
         topology_required=request.topology_required,
         topology_preferred=request.topology_preferred,
         pool_choice=[str(setting.pools.by_slug[pool].pk) for pool in dict.fromkeys(request.pools)],
-        time_limit_seconds=request.time_limit_seconds,
+        time_limit_seconds=full.time_limit_seconds,
         grace_seconds=request.grace_seconds,
-        on_preemption=request.on_preemption,
+        on_preemption=full.on_preemption,
         max_requeues=request.max_requeues,
-        max_retries=request.max_retries,
+        max_retries=full.max_retries,
         fail_if_impossible=request.fail_if_impossible,
         image=request.image,
         command=request.command,

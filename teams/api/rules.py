@@ -30,7 +30,6 @@ def _body(rules: TeamRules | EffectiveRules) -> dict[str, Any]:
         "volumes": rules.volumes,
         "secrets": rules.secrets,
         "config_maps": rules.config_maps,
-        "priority_classes": rules.priority_classes,
         "may_be_widened": rules.may_be_widened,
     }
 

@@ -84,13 +84,13 @@ def _forms(
         "identity_form": IdentityForm(team=team) if may_manage else None,
         "move_form": MoveForm(team=team, parents=_new_parents(request, team, tree)) if may_move else None,
         "member_form": MemberForm(roles=roles) if roles and not team.is_archived else None,
-        "rules_form": _rules_form(team, policy) if may_manage else None,
+        "rules_form": _rules_form(policy) if may_manage else None,
     }
 
 
-def _rules_form(team: Team, policy: TeamPolicy | None, data: Any = None) -> RulesForm:
+def _rules_form(policy: TeamPolicy | None, data: Any = None) -> RulesForm:
     rules, version = (policy.typed, policy.version) if policy else (TeamRules(), 0)
-    return RulesForm(data, rules=rules, version=version, is_root=team.parent_id is None)
+    return RulesForm(data, rules=rules, version=version)
 
 
 def _shares(team: Team, picture: TreePicture, ancestors: Mapping[UUID, Team]) -> list[dict[str, Any]]:
@@ -222,7 +222,7 @@ def unarchive(request: HttpRequest, slug: str) -> HttpResponse:
 def rules(request: HttpRequest, slug: str) -> HttpResponse:
     """Set what the team's members may ask for."""
     team = team_for(request, slug)
-    form = _rules_form(team, TeamPolicy.objects.filter(team=team).first(), request.POST)
+    form = _rules_form(TeamPolicy.objects.filter(team=team).first(), request.POST)
     if form.is_valid():
         try:
             actions.set_rules(
