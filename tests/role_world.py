@@ -61,6 +61,7 @@ POOL = {
     "elastic_preemption": "priority", "placement": "binpack", "fairness": "entitlement", "sharing": "fractions",
     "usage_half_life_seconds": "3600", "min_runtime_seconds": "0",
 }  # fmt: skip
+CLASS = {"tier": "low", "max_retries": "1", "on_preemption": "stop", "sharing": "never", "order": "7"}
 WORKLOAD = {"name": "new", "team": "nlp", "image": "registry.example/train:1"}
 FORM = {**WORKLOAD, "job_class": "experiment", "priority": "50", "pods": "1", "gpus": "1", "tab": "form"}
 PEOPLE_CSV = "username,team,role\nbeginner,nlp,viewer\n"
@@ -80,6 +81,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-sign-in": {"second_factor": {"required": True, "grace_days": 7}},
     "chamber:sign-in-group-add": {"provider": "acme", "group": "ml", "team": "nlp", "role": "viewer"},
     "api-sign-in-groups": {"provider": "acme", "group": "ml", "team": "nlp", "role": "viewer"},
+    "chamber:class-new": {"name": "Sweep", "slug": "sweep", **CLASS},
+    "chamber:class-edit": {"name": "Interactive", "version": "1", **CLASS},
+    "chamber:class-act": {"act": "retire"},
+    "chamber:tier-new": {"name": "Urgent", "slug": "urgent", "priority": "90", "least_role": "lead"},
+    "chamber:tier-edit": {"name": "High", "version": "1", "priority": "80", "least_role": "lead"},
+    "chamber:tier-act": {"act": "retire"},
+    "teams:narrow": {"training-version": "0", "training-max_retries": "0"},
     "account_reauthenticate": {"password": "difference engine"},
     "chamber:factor-app": {"code": "000000"},
     "chamber:factor-passkey": {"name": "laptop"},

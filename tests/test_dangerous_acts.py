@@ -36,6 +36,8 @@ HARMLESS = {
     *("DELETE api-cluster-pool", "POST agentlink:bind-namespace", "POST agentlink:unbind-namespace"),
     *("POST api-namespaces", "DELETE api-namespace"),
     *("POST api-classes", "PATCH api-class", "DELETE api-class", "PUT api-team-class"),
+    *("POST chamber:class-new", "POST chamber:class-edit", "POST chamber:class-act", "POST teams:narrow"),
+    *("POST chamber:tier-new", "POST chamber:tier-edit", "POST chamber:tier-act"),
     *("POST api-tiers", "PATCH api-tier", "DELETE api-tier"),
     # Daily work.
     *("POST workloads:submit", "POST workloads:bulk", "POST workloads:cancel", "POST workloads:hold"),

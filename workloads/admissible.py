@@ -22,7 +22,7 @@ from workloads.known import KnownPools, SliceType
 from workloads.models import Workload
 from workloads.quantities import WHOLE_MILLI, gpus_text
 from workloads.requests import SubmissionRequest, Unreadable, refusal
-from workloads.resolved import ResolvedRequest, resolve
+from workloads.resolved import ResolvedRequest, no_memory_of_its_own, on_devices_of_its_own, resolve
 
 MOST_HINTS = 10
 """Workloads that are looked for by name where what a submission depends on is not there, each a query."""
@@ -76,6 +76,10 @@ class SubmissionContext:
         team = self.teams.get(request.team)
         longest = self.rules[team.slug].longest_time_limit_seconds if team else None
         return resolve(request, team, self.classes, longest_seconds=longest)
+
+    def settled(self, request: SubmissionRequest) -> SubmissionRequest:
+        """Return a request as it is taken: with whole GPUs where it may share none."""
+        return on_devices_of_its_own(request, self.resolved(request))
 
     def looked_at_again(self) -> Self:
         """Return it with the pools as they are now."""
@@ -149,6 +153,7 @@ def check(request: SubmissionRequest, setting: SubmissionContext) -> dict[str, s
     found = {
         **_of_names(request, setting),
         "gpus": _not_of_slices(request, setting.pools),
+        "gpu_memory_mib": no_memory_of_its_own(request, setting.resolved(request)),
         "pods": _too_large(request, team, setting) if team else "",
     }
     return {name: sentence for name, sentence in found.items() if sentence}

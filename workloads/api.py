@@ -163,7 +163,11 @@ class Workloads(APIView):
         )
         told = warnings.of(made)
         answer = [
-            {**one, "depends_on": each.depends_on, "warnings": told[workload.pk]}
+            {
+                **one,
+                "depends_on": each.depends_on,
+                "warnings": [*warnings.of_sharing(workload, each), *told[workload.pk]],
+            }
             for workload, each, one in zip(made, asked, shown(made, person(request)), strict=True)
         ]
         if several:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from chamber.words import nearest
 from teams.job_classes import ClassDefaults, OrganisationClasses
 from teams.models import Team
+from teams.models.job_class import RESERVED_FROM
 from workloads.requests import SubmissionRequest
 
+WHOLE_MILLI = 1000
 NORMAL_PRIORITY = 50
 """Stands in where the priority asked for cannot be told."""
 
@@ -27,6 +29,7 @@ class ResolvedRequest:
     max_retries: int
     on_preemption: str
     class_name: str = ""
+    shares_devices: bool = True
     by_class: frozenset[str] = frozenset()
     problems: dict[str, str] = field(default_factory=dict)
 
@@ -59,8 +62,39 @@ def resolve(
         max_retries=_or(request.max_retries, found.max_retries if found else 0),
         on_preemption=str(request.on_preemption or (found.on_preemption if found else "requeue")),
         class_name=found.name if found else "",
+        shares_devices=found.shares(priority) if found else True,
         by_class=frozenset(by_class),
         problems=problems,
+    )
+
+
+def on_devices_of_its_own(request: SubmissionRequest, full: ResolvedRequest) -> SubmissionRequest:
+    """Return the request with a whole GPU for each pod where it asks for a part of one that it may not share.
+
+    Nobody else may use the rest of it then, so that it counts as what it takes: in quotas as on the device.
+    """
+    milli = request.gpu_milli
+    if full.shares_devices or milli is None or milli >= WHOLE_MILLI:
+        return request
+    return request.model_copy(update={"gpus": 1})
+
+
+def no_memory_of_its_own(request: SubmissionRequest, full: ResolvedRequest) -> str:
+    """Return why memory of a GPU cannot be asked for, where it may not be shared; "" where it can."""
+    if full.shares_devices or request.gpu_memory_mib is None:
+        return ""
+    return (
+        f"{whose_devices(full)} shares no GPU with others, so that each pod has one of its own: give gpus 1 in "
+        f"place of {request.gpu_memory_mib:,} MiB of one, and name GPU types where its memory matters."
+    )
+
+
+def whose_devices(full: ResolvedRequest) -> str:
+    """Return in words what shares no GPU."""
+    return (
+        f"Reserved work of the class {full.class_name}"
+        if full.priority >= RESERVED_FROM
+        else (f"Work of the class {full.class_name}")
     )
 
 

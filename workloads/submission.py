@@ -16,7 +16,7 @@ from chamber.words import count
 from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, require
-from workloads import defaults
+from workloads import defaults, warnings
 from workloads.admissible import SubmissionContext, check, refusal_by
 from workloads.defaults import PerGpu
 from workloads.lifecycle import lines
@@ -147,7 +147,10 @@ def _create(
     workloads = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
     _refuse_too_many_open(by, owner, len(workloads))
     Workload.objects.bulk_create(workloads)
-    Event.objects.bulk_create(_first_event(workload, by, now, message) for workload in workloads)
+    Event.objects.bulk_create(
+        _first_event(workload, by, now, " ".join([message, *warnings.of_sharing(workload, request)]))
+        for workload, request in zip(workloads, requests, strict=True)
+    )
     Dependency.objects.bulk_create(
         Dependency(workload=workload, needs_id=setting.needed[slug])
         for workload, request in zip(workloads, requests, strict=True)
@@ -181,6 +184,7 @@ def prepare(
     """
     owner = owner or _owner(by)
     setting = setting or SubmissionContext.read(by, requests)
+    requests = [setting.settled(request) for request in requests]
     wrong = [request.as_written(check(request, setting)) for request in requests]
     if any(wrong):
         setting = setting.looked_at_again()

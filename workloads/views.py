@@ -246,8 +246,8 @@ def _take(request: HttpRequest) -> HttpResponse:
         form.refuse(manifests.located(refusal, request.POST.get("manifest", "")) if by_line else refusal)
         return too_soon(_form_page(request, form, status=422), refusal)
     told = warnings.of(workloads)
-    for workload in workloads:
-        for text in told[workload.pk]:
+    for workload, each in zip(workloads, asked, strict=True):
+        for text in [*warnings.of_sharing(workload, each), *told[workload.pk]]:
             messages.warning(request, f"{workload.name}: {text}")
     if len(workloads) == 1:
         messages.success(request, f"{workloads[0].name} is submitted.")

@@ -58,7 +58,7 @@ def test_takes_as_many_queries_whatever_the_number_of_members_and_teams(
         make_team(acme.nlp)
         member(acme.nlp, Role.RESEARCHER)
     browser = sign_in(acme.admin)
-    with django_assert_num_queries(13):  # type: ignore[operator]
+    with django_assert_num_queries(16):  # type: ignore[operator]
         browser.get(URL)
 
 
