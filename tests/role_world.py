@@ -150,6 +150,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-pools": {"name": "Spare", "slug": "spare"},
     "api-pool": {"paused": True},
     "api-workloads": WORKLOAD,
+    "api-preview": WORKLOAD,
     "api-clusters": {"name": "west"},
     "api-namespaces": {"team": "idle", "namespace": "idle-jobs"},
     "api-what-if": {"teams": [{"team": "nlp", "bursting_priority": 4}]},

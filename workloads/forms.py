@@ -38,6 +38,8 @@ _DETAILS = (
     "memory_mib",
     "shm_mib",
     "gpu_types",
+    "topology_required",
+    "topology_preferred",
     "partition",
     "tolerations",
     "node_selector",
@@ -160,9 +162,15 @@ class SubmitForm(Form):
     shm_mib = _text("Shared memory per pod", help_text="A part of its memory. Empty: half of it.")
     gpu_types = _text("GPU types", help_text="Best first; empty takes any.")
     pools = _choice("Pool")
+    topology_required = _text(
+        "All pods in one", help_text="A level of the pool's topology, such as rack; else it waits."
+    )
+    topology_preferred = _text("In one where that can be", help_text="A level, such as rack or block.")
     partition = _text("Partition", help_text="Only for nodes that are kept for one.")
     node_selector = _area("Node labels", rows=2, help_text="name=value, one on each line.")
-    tolerations = _text("Tolerations", help_text="key or key=value.")
+    tolerations = _text(
+        "Tolerations", help_text="Taints, as key or key=value, and :Effect; parted by blanks."
+    )
     time_limit_seconds = _text(
         "Time limit", help_text="For example 30m, 4h, 2d. A short one may start sooner. Empty: none."
     )
