@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 POOL_KEYS = ("name", "order", "node_selector", "clusters", "topology", "policy", "paused")
 LIMIT_KEYS = ("name", "bursting_priority", "burst_limit_percent", "maximum")
-TEAM_KEYS = ("parent", *LIMIT_KEYS, "shares")
+NARROWED_KEYS = ("tier", "time_limit", "max_retries", "sharing")
+TEAM_KEYS = ("parent", *LIMIT_KEYS, "shares", "job_classes")
 SHARE_KEYS = ("reservation", "maximum")
 NEW_SHARE = {"version": 0, "reservation": 0, "maximum": None}
 NEW_CLASS: Json = {"version": 0}
@@ -81,6 +82,7 @@ class ApplyPlan:
     edits: dict[str, Json] = field(default_factory=dict)
     tiers: dict[str, Json] = field(default_factory=dict)
     job_classes: dict[str, Json] = field(default_factory=dict)
+    narrowings: list[Json] = field(default_factory=list)
     sign_in: Json | None = None
     changes: list[Row] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
@@ -191,6 +193,10 @@ class _FileReading:
             found[slug] = self._refuse_unknown(item, ("slug", *keys), place)
             if kind == "teams":
                 found[slug]["shares"] = self._shares(item, place)
+                narrowed: dict[str, Json] = {}
+                at = f"{place}.job_classes"
+                self._take_named(at, "job class", item.get("job_classes"), NARROWED_KEYS, narrowed)
+                found[slug]["job_classes"] = narrowed
             elif not isinstance(item.get("policy") or {}, dict):
                 self._wrong(f"{place}.policy", f"policy must be a mapping, not {item['policy']!r:.60}.")
                 del found[slug]["policy"]
@@ -303,6 +309,7 @@ def compare(
     teams: Mapping[str, Json],
     tiers: Mapping[str, Json] = MappingProxyType({}),
     classes: Mapping[str, Json] = MappingProxyType({}),
+    narrowed: Mapping[str, Mapping[str, Json]] = MappingProxyType({}),
     sign_in: Json | None = None,
 ) -> ApplyPlan:
     """Return what must be done so that `pools` and `teams`, by slug, tiers, job classes and sign-in are as declared."""
@@ -326,6 +333,7 @@ def compare(
             plan.problems[f"teams.{slug}"] = text
             continue
         _compare_team(plan, {**team, "shares": there}, now)
+        _compare_narrowings(plan, team, narrowed.get(team["slug"], {}))
     _compare_named(plan, "tier", declared.tiers, tiers, plan.tiers)
     _compare_named(plan, "job class", declared.job_classes, classes, plan.job_classes)
     _compare_sign_in(plan, declared.sign_in, sign_in or {})
@@ -356,6 +364,20 @@ def _compare_groups(plan: ApplyPlan, wanted: Mapping[Any, str | None], now: Mapp
     plan.sign_in = {**(plan.sign_in or {}), "groups": rows}
     for (provider, group, team), role in differing.items():
         plan.note("sign-in", f"{group} of {provider}", team, now.get((provider, group, team)), role)
+
+
+def _compare_narrowings(plan: ApplyPlan, team: Json, now: Mapping[str, Json]) -> None:
+    """Add what a team says of classes where it differs; of each class all that it says then."""
+    for name, item in team["job_classes"].items():
+        there = now.get(name, {"own": {}, "version": 0})
+        own = {key: value for key, value in there["own"].items() if value is not None}
+        differing = {key: value for key, value in item.items() if own.get(key) != value}
+        for key, value in differing.items():
+            plan.note("team", team["slug"], f"{name} {key}", own.get(key), value)
+        if differing:
+            values = {**own, **differing}
+            entry = {"team": team["slug"], "job_class": name, "version": there["version"], "values": values}
+            plan.narrowings.append(entry)
 
 
 def _compare_named(
@@ -409,7 +431,7 @@ def _is_same(key: str, wanted: Any, now: Any) -> bool:
 def _compare_team(plan: ApplyPlan, team: Json, now: Json | None) -> None:
     slug = team["slug"]
     if now is None:
-        made = {key: value for key, value in team.items() if key != "shares"}
+        made = {key: value for key, value in team.items() if key not in {"shares", "job_classes"}}
         plan.new_teams.append({"name": slug, **made})
         plan.note("team", slug, "", None, f"new, below {team['parent']}")
         for key in LIMIT_KEYS:

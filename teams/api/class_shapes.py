@@ -126,6 +126,17 @@ class TeamClassShape(serializers.Serializer[Any]):
     version = serializers.IntegerField(help_text="Of what the team says; 0: nothing.")
 
 
+class NarrowingDeclared(StrictSerializer):
+    """All that a team says of a class, on the version of what it said; 0: nothing."""
+
+    team = serializers.CharField(max_length=60)
+    job_class = serializers.CharField(max_length=LONGEST_CLASS)
+    version = serializers.IntegerField(min_value=0, default=0)
+    values = serializers.DictField(
+        help_text="tier, time_limit_seconds, max_retries, sharing; null is as above."
+    )
+
+
 class TierDeclared(TierPatch):
     """A tier as a file declares it, on the version that was read; a new one has none."""
 

@@ -63,8 +63,8 @@ class Declared(APIView):
         A dry run needs a token of the scope `read` and the right to see what it names; all else needs `manage`, or
         `admin` where it is more than a lead may.
         At most 500 entries in each list, each thing once. In this order: tiers, job classes, pools, new teams, moves,
-        limits and shares, sign-in. Reservations are compared as they are before and after all of it. A version is that
-        of the row before the request; new rows have none.
+        limits and shares, what teams narrow of classes, sign-in. Reservations are compared as they are before and after
+        all of it. A version is that of the row before the request; new rows have none.
         """
         values, wrong = _readable(request)
         dry_run: bool = values["dry_run"]
@@ -243,6 +243,7 @@ class _Changes:
                 actions.refuse_misplaced(
                     by=self._by, before=self._before, after=self.after, edits=edits, moves=moves
                 )
+        self._narrow(values["narrowings"])
         if values["sign_in"] is not None:
             self._set_sign_in(**values["sign_in"])
 
@@ -432,6 +433,21 @@ class _Changes:
                     saved = actions.save_edits(by=self._by, edits=edits, before=TreePicture.load())
         return saved
 
+    def _narrow(self, asked: list[dict[str, Any]]) -> None:
+        """Replace what teams say of classes."""
+        for each in asked:
+            team, name = each["team"], each["job_class"]
+            if self._is_missing(team):
+                continue
+            with self._told(f"team {team}", f"teams.{team}.job_classes.{name}"):
+                actions.narrow_class(
+                    by=self._by,
+                    team=team_among(self._request, self._teams, team),
+                    slug=name,
+                    version=each["version"],
+                    values=each["values"],
+                )
+
     def _set_sign_in(
         self, *, groups: list[dict[str, Any]], version: int, second_factor: dict[str, Any] | None = None
     ) -> None:
@@ -482,5 +498,5 @@ def _of_teams(key: str) -> str:
 
 def _named(values: dict[str, Any]) -> set[str]:
     """Return the slugs of teams that a declaration speaks of."""
-    told = [*values["new_teams"], *values["moves"], *values["edits"]]
+    told = [*values["new_teams"], *values["moves"], *values["edits"], *values["narrowings"]]
     return {each[key] for each in told for key in ("team", "parent") if key in each}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from rest_framework import serializers
 
-from teams.api.class_shapes import ClassDeclared, TierDeclared
+from teams.api.class_shapes import ClassDeclared, NarrowingDeclared, TierDeclared
 from teams.api.shapes import (
     Move,
     NewPool,
@@ -66,6 +66,7 @@ class Declaration(StrictSerializer):
     new_teams = NewTeam(many=True, default=list, help_text="Parents before the teams below them.")
     moves = TeamMoved(many=True, default=list)
     edits = TeamInDraft(many=True, default=list)
+    narrowings = serializers.ListField(child=NarrowingDeclared(), default=list, max_length=MAX_DECLARED)
     sign_in = SignInDeclared(default=None, allow_null=True)
 
     NAMED_BY: ClassVar[Mapping[str, str]] = MappingProxyType({

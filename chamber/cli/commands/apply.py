@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import click
 
 from chamber.cli import declared
-from chamber.cli.client import Client, Json, connect
+from chamber.cli.client import Client, Json, connect, segment
 from chamber.cli.declared import NEW_CLASS, NEW_SHARE, NEW_TEAM, ApplyPlan
 from chamber.cli.manifests import File
 from chamber.cli.output import Column, OutputFormat, Row, output_option, show, text
@@ -100,10 +100,26 @@ def _plan(client: Client, wanted: declared.DeclaredFile) -> tuple[ApplyPlan, Pre
         now = replace(now, classes={row["slug"]: row for row in client.rows("classes/")})
     if wanted.sign_in:
         now = replace(now, sign_in={**client.get("sign-in/"), "groups": _group_roles(client)})
+    narrowed = {
+        team["slug"]: _classes_of(client, team["slug"])
+        for team in wanted.teams
+        if team["job_classes"] and team["slug"] in teams
+    }
     plan = declared.compare(
-        wanted, pools=pools, teams=teams, tiers=now.tiers, classes=now.classes, sign_in=now.sign_in
+        wanted,
+        pools=pools,
+        teams=teams,
+        tiers=now.tiers,
+        classes=now.classes,
+        narrowed=narrowed,
+        sign_in=now.sign_in,
     )
     return plan, now
+
+
+def _classes_of(client: Client, team: str) -> dict[str, Json]:
+    """Return what holds of the job classes in a team, and what it says itself, by class."""
+    return {row["slug"]: row for row in client.rows(f"teams/{segment(team)}/classes/")}
 
 
 def _group_roles(client: Client) -> dict[tuple[str, str, str], str]:
@@ -171,6 +187,8 @@ def _body(plan: ApplyPlan, now: Present, *, dry_run: bool) -> Json:
                 {"slug": slug, "version": there.get(slug, NEW_CLASS)["version"], **item}
                 for slug, item in items.items()
             ]
+    if plan.narrowings:
+        body["narrowings"] = plan.narrowings
     if plan.sign_in is not None:
         body["sign_in"] = {**plan.sign_in, "version": now.sign_in["version"]}
     return body

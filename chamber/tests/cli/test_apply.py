@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import Scope, User
 from chamber.tests.cli.conftest import Run
-from teams.models import AuditEvent, JobClass, Pool, PriorityTier, Role, Share, Team
+from teams.models import AuditEvent, ClassNarrowing, JobClass, Pool, PriorityTier, Role, Share, Team
 from teams.tests.factories import make_team, member, set_share
 
 Become = Callable[..., str]
@@ -362,9 +362,36 @@ def test_tiers_and_classes_are_made_true_value_by_value(
     assert (check.exit_code, check.stderr) == (0, "Nothing differs.\n")
 
 
+def test_what_a_team_narrows_is_made_true_value_by_value(
+    run: Run, nlp: Team, olga: User, become: Become
+) -> None:
+    become(olga)
+    text = "teams: [{slug: nlp, job_classes: {training: {time_limit: 2h, max_retries: 0}}}]"
+    applied = run("apply", "-f", "-", "-o", "json", stdin=text)
+    assert (applied.exit_code, applied.stderr) == (0, "")
+    assert [(row["field"], row["before"], row["after"]) for row in json.loads(applied.stdout)] == [
+        ("training max_retries", None, 0),
+        ("training time_limit_seconds", None, 7200),
+    ]
+    more = "teams: [{slug: nlp, job_classes: {training: {time_limit: none, sharing: never}}}]"
+    assert run("apply", "-f", "-", stdin=more).exit_code == 0
+    own = ClassNarrowing.objects.get(team=nlp)
+    assert (own.time_limit_seconds, own.max_retries, own.sharing) == (None, 0, "never")
+    assert run("diff", "-f", "-", "--check", stdin=more).exit_code == 0
+    wider = run("apply", "-f", "-", stdin="teams: [{slug: nlp, job_classes: {training: {max_retries: 5}}}]")
+    assert wider.exit_code == 6
+    assert "line 1: teams.nlp.job_classes.training.max_retries: 5 retries are more than 1" in wider.stderr
+    new = "teams: [{slug: lab, parent: nlp, job_classes: {serving: {tier: low}}}]"
+    assert run("apply", "-f", "-", stdin=new).exit_code == 0
+    assert ClassNarrowing.objects.get(team__slug="lab").tier == PriorityTier.objects.get(slug="low")
+
+
 @pytest.mark.parametrize(
     ("text", "code", "words"),
     [
+        ("teams: [{slug: nlp, job_classes: {nix: {tier: low}}}]", 3, "There is no job class 'nix'"),
+        ("teams: [{slug: nlp, job_classes: {training: {colour: red}}}]", 2, "there is no 'colour' here"),
+        ("teams: [{slug: nlp, job_classes: [training]}]", 2, "must be a mapping"),
         ("tiers: [high]", 2, "must be a mapping"),
         ("tiers: {high: 3}", 2, "high must be a mapping with name, priority,"),
         ("tiers: {Urgent: {priority: 5}}", 6, "A tier is called by 1 to 40 small letters"),
@@ -376,7 +403,7 @@ def test_tiers_and_classes_are_made_true_value_by_value(
         ("job_classes: {experiment: {retired: true}}", 5, "cannot be retired: make another class"),
     ],
 )
-@pytest.mark.usefixtures("as_olga")
+@pytest.mark.usefixtures("as_olga", "nlp")
 def test_classes_that_cannot_be_are_refused_and_nothing_is_done(
     run: Run, text: str, code: int, words: str
 ) -> None:
