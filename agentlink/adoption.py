@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -27,15 +27,17 @@ from chamber.errors import Refusal
 from chamber.transactions import keep
 from chamber.words import count, plural
 from teams.actors import Actor
-from teams.models import ANY, CLUSTER_LABEL
+from teams.job_classes import OrganisationClasses
+from teams.models import ANY, CLUSTER_LABEL, Role
 from teams.permissions import Permission, may
-from teams.rules import TIERS, EffectiveRules, effective_rules_by_team, kubectl_limits
+from teams.rules import EffectiveRules, effective_rules_by_team, kubectl_limits
 from workloads import lifecycle
 from workloads.models import EndReason as AttemptEnd
 from workloads.models import Status, Workload
 from workloads.models.workload import OPEN
 from workloads.reasons import PASSING, REFUSAL_STEPS, REFUSED, WorkloadEnd, for_job
 from workloads.requests import SubmissionRequest
+from workloads.resolved import NORMAL_PRIORITY
 from workloads.submission import submit
 
 if TYPE_CHECKING:
@@ -62,10 +64,18 @@ MOST_REFUSED = 20
 """Refused Jobs that are shown of a namespace."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """What Jobs in a namespace are measured against: the rules of its team, the organisation's classes and tiers."""
+
+    rules: EffectiveRules
+    classes: OrganisationClasses
+
+
 def take(cluster: Cluster, message: Discovered) -> tuple[Verdict, ...]:
     """Take in a part of what the agent discovered; return what became of each Job of a bound namespace.
 
-    Four queries and those of a submission for each Job that is new; one more where annotations name people, and one
+    Seven queries and those of a submission for each Job that is new; one more where annotations name people, and one
     for each of these.
     """
     spaces.take(cluster, message.namespaces)
@@ -74,14 +84,17 @@ def take(cluster: Cluster, message: Discovered) -> tuple[Verdict, ...]:
     known = _known(cluster, message)
     if message.version == (cluster.namespaces_version or 0):
         _cancel_vanished(cluster, message, known.values())
-    rules = effective_rules_by_team({row.team for row in bound.values()}) if message.jobs else {}
+    teams = {row.team for row in bound.values()} if message.jobs else set()
+    rules = effective_rules_by_team(teams) if teams else {}
+    classes = OrganisationClasses.read(teams) if teams else OrganisationClasses((), {}, "", {})
     people = _people(message.jobs)
     verdicts = []
     for job in message.jobs:
         if (space := bound.get(job.namespace)) is not None:
             named = _named(people.get(job.who), space)
             known_row = known.get(job.uid)
-            verdicts.append(_judge(cluster, space, job, known_row, rules[space.team_id], named=named))
+            allowed = _Allowed(rules[space.team_id], classes)
+            verdicts.append(_judge(cluster, space, job, known_row, allowed, named=named))
     _note_refused(bound, message, verdicts)
     return tuple(verdict for verdict in verdicts if verdict.workload or verdict.refused)
 
@@ -174,7 +187,7 @@ def _judge(
     bound: BoundNamespace,
     job: DiscoveredJob,
     row: AdoptedJob | None,
-    rules: EffectiveRules,
+    allowed: _Allowed,
     *,
     named: "User | None",
 ) -> Verdict:
@@ -193,7 +206,7 @@ def _judge(
     if job.finished:
         return Verdict(uid=job.uid)
     try:
-        request, note = _request(cluster, bound, job, rules)
+        request, note = _request(cluster, bound, job, allowed)
         workload = _adopt(cluster, bound, job, request, note=note, asked=asked, named=named)
     except Refusal as refusal:
         return Verdict(uid=job.uid, refused=refusal.message[:2000])
@@ -268,13 +281,13 @@ def digest(job: DiscoveredJob) -> str:
 
 
 def _request(
-    cluster: Cluster, bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRules
+    cluster: Cluster, bound: BoundNamespace, job: DiscoveredJob, allowed: _Allowed
 ) -> tuple[SubmissionRequest, str]:
     """Return the Job as a submission, and what of it is other than it asked; raise a `Refusal`."""
-    problems = [*job.problems, *_not_allowed(bound, job, rules)]
+    problems = [*job.problems, *_not_allowed(bound, job, allowed.rules)]
     if problems:
         raise Refusal(" ".join(problems))
-    priority, note = _priority(bound, job, rules)
+    priority, note = _priority(bound, job, allowed)
     request = SubmissionRequest.parse(
         {
             "name": job.name[:100],
@@ -288,7 +301,8 @@ def _request(
             # A Job can only run where it is.
             "node_selector": {**job.node_selector, CLUSTER_LABEL: cluster.name},
             "tolerations": list(job.tolerations),
-            "time_limit_seconds": job.time_limit_seconds,
+            # What the Job does not say is as the job class has it, here as for every submission.
+            **({"time_limit_seconds": job.time_limit_seconds} if job.time_limit_seconds else {}),
             "grace_seconds": min(job.grace_seconds, 86400),
             "image": job.image,
             "command": list(job.command),
@@ -341,31 +355,46 @@ def _not_allowed(bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRule
     return found
 
 
-def _priority(bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRules) -> tuple[int, str]:
-    """Return the priority that the Job's label asks for, else its PriorityClass, lowered to what the team's
-    researchers may give; and what is to be said of it.
+def _priority(bound: BoundNamespace, job: DiscoveredJob, allowed: _Allowed) -> tuple[int, str]:
+    """Return the priority that the Job's label asks for, else that of its PriorityClass's tier, else of its job class,
+    lowered to what the team's researchers may give; and what is to be said of it.
     """
-    asked, note = _asked_priority(job, rules.priority_classes)
-    priority = kubectl_limits(rules).cap(asked)
+    asked, note = _asked_priority(bound, job, allowed.classes)
+    priority = _lowered(asked, allowed)
     if priority == asked:
         return asked, note
     lowered = f"Its priority {asked:,} was lowered to {priority}, the highest that {bound.team.name} allows."
     return priority, f"{note} {lowered}".strip()
 
 
-def _asked_priority(job: DiscoveredJob, classes: Mapping[str, int]) -> tuple[int, str]:
+def _lowered(priority: int, allowed: _Allowed) -> int:
+    """Return the highest priority up to this one that rules and tiers let the team's researchers give."""
+    limits, before = kubectl_limits(allowed.rules), -1
+    while priority != before:
+        before = priority
+        priority = allowed.classes.cap(limits.cap(priority), {Role.RESEARCHER})
+    return priority
+
+
+def _asked_priority(
+    bound: BoundNamespace, job: DiscoveredJob, classes: OrganisationClasses
+) -> tuple[int, str]:
     """Return which priority a Job asks for, and a sentence where its PriorityClass says nothing here."""
-    if not job.priority and job.priority_class:
-        if job.priority_class in classes:
-            return classes[job.priority_class], ""
-        return TIERS["normal"], (
-            f"Its PriorityClass {job.priority_class} has no priority in the organisation's table, so it has the "
-            f"default priority {TIERS['normal']}."
+    found = classes.of(bound.team, classes.default)
+    if not job.priority:
+        usual = found.tier.priority if found else NORMAL_PRIORITY
+        if not job.priority_class:
+            return usual, ""
+        if tier := classes.for_priority_class(job.priority_class):
+            return tier.priority, ""
+        return usual, (
+            f"Its PriorityClass {job.priority_class} is that of no priority tier, so it has the default priority "
+            f"{usual}."
         )
-    text = job.priority or "normal"
-    if text not in TIERS and not (text.isascii() and text.isdigit() and len(text) <= 7):
-        raise Refusal(f"Its priority is {text[:80]!r}; give a number, or one of {', '.join(TIERS)}.")
-    return TIERS[text] if text in TIERS else int(text), ""
+    tiers, text = classes.named, job.priority
+    if text not in tiers and not (text.isascii() and text.isdigit() and len(text) <= 7):
+        raise Refusal(f"Its priority is {text[:80]!r}; give a number, or one of {', '.join(tiers)}.")
+    return tiers[text].priority if text in tiers else int(text), ""
 
 
 @transaction.atomic

@@ -34,10 +34,10 @@ from agentlink.protocol import (
     StopOrder,
 )
 from chamber.collecting import without_collecting
+from teams.models.job_class import RESERVED_FROM
 from workloads import lifecycle, reasons
 from workloads.attempt_tokens import token_of
 from workloads.models import AttemptNotes, EndReason
-from workloads.models.workload import RESERVED_FROM
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from agentlink.models import Cluster, Device, DeviceSlicing, Hold, Node, Placeme
 from agentlink.models.node import CUT, UNAVAILABLE_MILLI, WHOLE_DEVICE_MILLI
 from teams.capacity import PoolCapacity
 from teams.models import Pool
+from teams.models.job_class import RESERVED_FROM
 from teams.values import gpus
 from workloads.models import Attempt, Workload
-from workloads.models.workload import RESERVED_FROM
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser

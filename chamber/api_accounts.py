@@ -25,7 +25,8 @@ from chamber.people import notices
 from chamber.requirement import due, require
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
 from teams.api.requests import via
-from teams.models import Team
+from teams.job_classes import OrganisationClasses
+from teams.models import PriorityTier, Team
 from teams.permissions import Permission, paths_where, roles_by_path, roles_on
 from teams.rules import effective_rules_by_team, limits_for
 
@@ -280,16 +281,18 @@ def _team(user: User, slug: str | None) -> Team | None:
 
 
 def _may_submit_to(user: User) -> list[dict[str, Any]]:
-    """Return the teams that take the user's workloads (three queries, however many teams)."""
+    """Return the teams that take the user's workloads (four queries, however many teams)."""
     teams = list(Team.objects.active().under_any(paths_where(user, Permission.SUBMIT)))
     rules = effective_rules_by_team(teams)
-    limits = {team.slug: limits_for(roles_on(user, team), rules[team.pk]) for team in teams}
+    roles = {team.slug: roles_on(user, team) for team in teams}
+    limits = {team.slug: limits_for(roles[team.slug], rules[team.pk]) for team in teams}
+    tiers = OrganisationClasses(tuple(PriorityTier.objects.all()), {}, "", {})
     return [
         {
             "team": slug,
             "elastic_max": limit.elastic_max,
             "reserved_max": limit.reserved_max,
-            "tiers": limit.tiers,
+            "tiers": tiers.offered(limit, roles[slug]),
         }
         for slug, limit in limits.items()
     ]

@@ -36,5 +36,6 @@ def chrome(request: HttpRequest) -> dict[str, Any]:
         # Asked for by whole pages only, and where a second factor is required.
         "factor_due": SimpleLazyObject(lambda: due(user)) if required_from() else None,
         "held_back": SimpleLazyObject(lambda: holds_back(user)) if required_from() else False,
+        "may_see_classes": may_anywhere(user, Permission.VIEW_TEAM),
         "may_audit": may_anywhere(user, Permission.VIEW_AUDIT),
     }

@@ -23,7 +23,7 @@ from chamber.people import views as people
 from chamber.scim import views as scim
 from chamber.services import views as services
 from chamber.strength import strength
-from teams.views import audit, groups
+from teams.views import audit, classes, groups
 from workloads.credentials import views as credentials
 
 
@@ -67,6 +67,13 @@ chamber_patterns = (
         ),
         path("settings/provider-groups/", provider_groups.groups, name="provider-groups"),
         path("settings/provider-groups/<word:group_id>/", provider_groups.group, name="provider-group"),
+        path("settings/classes/", classes.classes, name="classes"),
+        path("settings/classes/new/", classes.new_class, name="class-new"),
+        path("settings/classes/<slug:slug>/", classes.edit_class, name="class-edit"),
+        path("settings/classes/<slug:slug>/act/", classes.act_on_class, name="class-act"),
+        path("settings/tiers/new/", classes.new_tier, name="tier-new"),
+        path("settings/tiers/<slug:slug>/", classes.edit_tier, name="tier-edit"),
+        path("settings/tiers/<slug:slug>/act/", classes.act_on_tier, name="tier-act"),
         path("settings/mails/", views_mails.mails, name="mails"),
         path("settings/mails/<uuid:mail_id>/", views_mails.mail, name="mail"),
         path("settings/factors/", factors.factors, name="factors"),

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from teams.api.audit import AuditChainState, AuditExport, AuditTrail
+from teams.api.classes import ClassDetail, Classes, TeamClass, TeamClasses, TierDetail, Tiers
 from teams.api.declaration import Declared
 from teams.api.groups import GroupDetail, GroupPeople, GroupPerson, Groups
 from teams.api.members import MemberDetail, Members
@@ -21,10 +22,16 @@ urlpatterns = [
     path("teams/<slug:slug>/members/", Members.as_view(), name="api-members"),
     path("teams/<slug:slug>/members/<uuid:binding_id>/", MemberDetail.as_view(), name="api-member"),
     path("teams/<slug:slug>/rules/", Rules.as_view(), name="api-rules"),
+    path("teams/<slug:slug>/classes/", TeamClasses.as_view(), name="api-team-classes"),
+    path("teams/<slug:slug>/classes/<slug:class_slug>/", TeamClass.as_view(), name="api-team-class"),
     path("teams/<slug:slug>/shares/", TeamShares.as_view(), name="api-shares"),
     path("teams/<slug:slug>/shares/<slug:pool_slug>/", ShareDetail.as_view(), name="api-share"),
     path("team-edits/", TeamEdits.as_view(), name="api-team-edits"),
     path("declared/", Declared.as_view(), name="api-declared"),
+    path("classes/", Classes.as_view(), name="api-classes"),
+    path("classes/<slug:slug>/", ClassDetail.as_view(), name="api-class"),
+    path("tiers/", Tiers.as_view(), name="api-tiers"),
+    path("tiers/<slug:slug>/", TierDetail.as_view(), name="api-tier"),
     path("pools/", Pools.as_view(), name="api-pools"),
     path("pools/<slug:slug>/", PoolDetail.as_view(), name="api-pool"),
     path("groups/", Groups.as_view(), name="api-groups"),

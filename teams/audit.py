@@ -19,6 +19,7 @@ ACTIONS = frozenset({
     *("cluster.restore-recognised", "cluster.token-created", "cluster.token-revoked"),
     *("credential.created", "credential.deleted", "credential.replaced"),
     *("group.created", "group.deleted", "group.person-added", "group.person-kept", "group.person-removed"),
+    *("job-class.created", "job-class.deleted", "job-class.edited", "job-class.restored", "job-class.retired"),
     *("member.added", "member.removed", "member.role-changed"),
     *("namespace.bound", "namespace.unbound", "organisation.sign-in-changed"),
     *("person.address-asked", "person.address-confirmed", "person.changed", "person.confirmed", "person.disabled"),
@@ -33,8 +34,9 @@ ACTIONS = frozenset({
     *("service-account.enabled", "service-account.limits-changed", "service-account.token-created"),
     *("service-account.token-revoked", "service-account.token-rotated"),
     *("pool.created", "pool.deleted", "pool.edited"),
-    *("team.archived", "team.created", "team.deleted", "team.edited", "team.moved", "team.renamed"),
-    *("team.restored", "team.rules-changed", "team.share-changed", "token.created", "token.revoked"),
+    *("tier.created", "tier.deleted", "tier.edited", "tier.restored", "tier.retired"),
+    *("team.archived", "team.class-narrowed", "team.created", "team.deleted", "team.edited", "team.moved"),
+    *("team.renamed", "team.restored", "team.rules-changed", "team.share-changed", "token.created", "token.revoked"),
     *("workload.cancelled", "workload.handed-over", "workload.held", "workload.released", "workload.requeued"),
 })  # fmt: skip
 """What is done, whichever app does it: what the trail may be searched for before it was done once."""

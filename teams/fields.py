@@ -124,25 +124,3 @@ class LongSelect(forms.Select):
             ),
         )
         return mark_safe(begin + options + end + after)  # noqa: S308 - both parts are escaped
-
-
-class PrioritiesField(LinesField):
-    """Priorities by name, one `name = priority` a line."""
-
-    def clean(self, value: Any) -> Any:
-        """Return the priorities as a dict; refuse a line that is none."""
-        found: dict[str, int] = {}
-        for line in super().clean(value):
-            name, _, priority = (part.strip() for part in line.partition("="))
-            if not (priority.isascii() and priority.isdigit() and len(priority) <= 7):
-                raise forms.ValidationError(f"{line[:80]!r} is no line like training = 75.")
-            if name in found:
-                raise forms.ValidationError(f"{name} comes twice.")
-            found[name] = int(priority)
-        return found
-
-    def prepare_value(self, value: Any) -> Any:
-        """Return stored priorities as lines."""
-        if not isinstance(value, dict):
-            return value
-        return "\n".join(f"{name} = {priority}" for name, priority in value.items())

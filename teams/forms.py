@@ -18,7 +18,6 @@ from teams.fields import (
     LabelsField,
     LinesField,
     LongSelect,
-    PrioritiesField,
 )
 from teams.models import (
     ElasticPreemptionPolicy,
@@ -265,11 +264,6 @@ class RulesForm(Form):
         label="Variables that are no secrets",
         help_text="Though their names look so, one a line, with * for any characters; none: the word none.",
     )
-    priority_classes = PrioritiesField(
-        label="PriorityClasses",
-        help_text="Priorities of Jobs created with kubectl by the PriorityClass of their pods, for the whole "
-        "organisation, one a line: training = 75.",
-    )
     may_be_widened = forms.NullBooleanField(
         label="Teams below may be given more",
         required=False,
@@ -281,7 +275,7 @@ class RulesForm(Form):
         *("cluster_secrets", "plain_variables"),
     )
 
-    def __init__(self, data: Any = None, *, rules: TeamRules, version: int, is_root: bool = False) -> None:
+    def __init__(self, data: Any = None, *, rules: TeamRules, version: int) -> None:
         seconds = rules.longest_time_limit_seconds
         researcher, lead = rules.researcher_priority, rules.lead_priority
         initial = {
@@ -298,12 +292,9 @@ class RulesForm(Form):
             "config_maps": _lines(rules.config_maps),
             "cluster_secrets": _lines(rules.cluster_secrets),
             "plain_variables": _lines(rules.plain_variables),
-            "priority_classes": rules.priority_classes,
             "may_be_widened": {None: "", True: "true", False: "false"}[rules.may_be_widened],
         }
         super().__init__(data, initial=initial, auto_id="rules-%s")
-        if not is_root:
-            del self.fields["priority_classes"]
 
     def clean(self) -> dict[str, Any]:
         """Refuse reserved priorities without elastic ones: the two are one rule."""
@@ -311,12 +302,9 @@ class RulesForm(Form):
             reserved = self.cleaned_data.get(f"{who}_reserved")
             if reserved is not None and self.cleaned_data.get(f"{who}_elastic") is None:
                 self.add_error(f"{who}_elastic", "Say the highest elastic priority, too.")
-        for field, value in (
-            *((field, self._names(field)) for field in self.LISTS),
-            ("priority_classes", self.cleaned_data.get("priority_classes") or None),
-        ):
+        for field in self.LISTS:
             try:
-                TeamRules.model_validate({field: value})
+                TeamRules.model_validate({field: self._names(field)})
             except ValidationError as error:
                 self.add_error(field, list(invalid.sentences(error).values()))
         return self.cleaned_data
@@ -335,7 +323,6 @@ class RulesForm(Form):
             config_maps=self._names("config_maps"),
             cluster_secrets=self._names("cluster_secrets"),
             plain_variables=self._names("plain_variables"),
-            priority_classes=self.cleaned_data.get("priority_classes") or None,
             may_be_widened=self.cleaned_data["may_be_widened"],
         )
 

@@ -32,12 +32,14 @@ class Permission(StrEnum):
     MANAGE_MEMBERS = "manage members"
     MANAGE_CREDENTIALS = "manage credentials"
     SPLIT_AMONG_CHILDREN = "change the split among child teams"
+    NARROW_CLASSES = "narrow job classes"
     MANAGE_TEAM = "change teams, reservations and limits"
     MANAGE_POOLS = "change pools"
     OPERATE_CLUSTERS = "connect and drain clusters"
     VIEW_AUDIT = "read the audit trail"
     MANAGE_GROUPS = "change groups of people"
     MANAGE_PEOPLE = "manage accounts"
+    MANAGE_CLASSES = "change job classes and priority tiers"
 
 
 _VIEW = frozenset({Permission.VIEW_TEAM, Permission.VIEW_WORKLOADS})
@@ -47,6 +49,7 @@ _LEAD = _RESEARCHER | {
     Permission.MANAGE_MEMBERS,
     Permission.MANAGE_CREDENTIALS,
     Permission.SPLIT_AMONG_CHILDREN,
+    Permission.NARROW_CLASSES,
 }
 _ADMIN = _LEAD | {Permission.MANAGE_TEAM, Permission.VIEW_AUDIT}
 

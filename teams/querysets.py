@@ -9,7 +9,13 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
     from chamber.models import User
-    from teams.models import AuditEvent, Pool, Team  # noqa: F401 - the bases below name them
+    from teams.models import (  # noqa: F401 - the bases below name them
+        AuditEvent,
+        JobClass,
+        Pool,
+        PriorityTier,
+        Team,
+    )
 
 
 class TeamQuerySet(models.QuerySet["Team"]):
@@ -41,6 +47,26 @@ class TeamQuerySet(models.QuerySet["Team"]):
 
 class PoolQuerySet(models.QuerySet["Pool"]):
     """Pools: whoever has a role anywhere may see all, for the whole organisation shares them."""
+
+    def visible_to(self, user: "User | AnonymousUser") -> Self:
+        """Keep all for members of the organisation, none for others."""
+        from teams.permissions import Permission, may_anywhere
+
+        return self.all() if may_anywhere(user, Permission.VIEW_TEAM) else self.none()
+
+
+class PriorityTierQuerySet(models.QuerySet["PriorityTier"]):
+    """Priority tiers, which are the whole organisation's."""
+
+    def visible_to(self, user: "User | AnonymousUser") -> Self:
+        """Keep all for members of the organisation, none for others."""
+        from teams.permissions import Permission, may_anywhere
+
+        return self.all() if may_anywhere(user, Permission.VIEW_TEAM) else self.none()
+
+
+class JobClassQuerySet(models.QuerySet["JobClass"]):
+    """Job classes, which are the whole organisation's."""
 
     def visible_to(self, user: "User | AnonymousUser") -> Self:
         """Keep all for members of the organisation, none for others."""

@@ -6,7 +6,7 @@ may widen what is built in.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
@@ -36,8 +36,6 @@ CLUSTER_SECRETS: tuple[str, ...] = ()
 """Which Secrets of clusters workloads may be handed where nobody says otherwise."""
 PLAIN_VARIABLES: tuple[str, ...] = ()
 """Variables that look like secrets and are none, where nobody says otherwise."""
-TIERS = {"low": 25, "normal": 50, "high": 75, "reserved": 100}
-"""The priorities that forms offer by name."""
 
 
 class PriorityLimits(NamedTuple):
@@ -58,11 +56,6 @@ class PriorityLimits(NamedTuple):
             return min(priority, self.reserved_max)
         return min(priority, self.elastic_max)
 
-    @property
-    def tiers(self) -> dict[str, int]:
-        """The named priorities among those allowed, lowest first."""
-        return {name: priority for name, priority in TIERS.items() if self.allow(priority)}
-
 
 @dataclass(frozen=True, slots=True)
 class EffectiveRules:
@@ -78,7 +71,6 @@ class EffectiveRules:
     config_maps: tuple[str, ...] = CONFIG_MAPS
     cluster_secrets: tuple[str, ...] = CLUSTER_SECRETS
     plain_variables: tuple[str, ...] = PLAIN_VARIABLES
-    priority_classes: Mapping[str, int] = field(default_factory=dict)
     may_be_widened: bool = True
 
 
@@ -133,7 +125,6 @@ def merged_below(above: EffectiveRules, rules: TeamRules) -> EffectiveRules:
         config_maps=_names(above.config_maps, rules.config_maps, wide),
         cluster_secrets=_patterns(above.cluster_secrets, rules.cluster_secrets, wide),
         plain_variables=_patterns(above.plain_variables, rules.plain_variables, wide),
-        priority_classes=above.priority_classes if rules.priority_classes is None else rules.priority_classes,
         may_be_widened=wide and rules.may_be_widened is not False,
     )
 

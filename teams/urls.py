@@ -22,6 +22,7 @@ urlpatterns = [
     path("<slug:slug>/delete/", team.delete, name="delete"),
     path("<slug:slug>/unarchive/", team.unarchive, name="unarchive"),
     path("<slug:slug>/rules/", team.rules, name="rules"),
+    path("<slug:slug>/classes/<slug:class_slug>/", team.narrow, name="narrow"),
     path("<slug:slug>/members/", members.add, name="member-add"),
     path("<slug:slug>/members/<uuid:binding_id>/remove/", members.remove, name="member-remove"),
 ]

@@ -62,6 +62,7 @@ POOL = {
     "elastic_preemption": "priority", "placement": "binpack", "fairness": "entitlement", "sharing": "fractions",
     "usage_half_life_seconds": "3600", "min_runtime_seconds": "0",
 }  # fmt: skip
+CLASS = {"tier": "low", "max_retries": "1", "on_preemption": "stop", "sharing": "never", "order": "7"}
 WORKLOAD = {"name": "new", "team": "nlp", "image": "registry.example/train:1"}
 FORM = {**WORKLOAD, "job_class": "experiment", "priority": "50", "pods": "1", "gpus": "1", "tab": "form"}
 PEOPLE_CSV = "username,team,role\nbeginner,nlp,viewer\n"
@@ -81,6 +82,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-sign-in": {"second_factor": {"required": True, "grace_days": 7}},
     "chamber:sign-in-group-add": {"provider": "acme", "group": "ml", "team": "nlp", "role": "viewer"},
     "api-sign-in-groups": {"provider": "acme", "group": "ml", "team": "nlp", "role": "viewer"},
+    "chamber:class-new": {"name": "Sweep", "slug": "sweep", **CLASS},
+    "chamber:class-edit": {"name": "Interactive", "version": "1", **CLASS},
+    "chamber:class-act": {"act": "retire"},
+    "chamber:tier-new": {"name": "Urgent", "slug": "urgent", "priority": "90", "least_role": "lead"},
+    "chamber:tier-edit": {"name": "High", "version": "1", "priority": "80", "least_role": "lead"},
+    "chamber:tier-act": {"act": "retire"},
+    "teams:narrow": {"training-version": "0", "training-max_retries": "0"},
     "account_reauthenticate": {"password": "difference engine"},
     "chamber:factor-app": {"code": "000000"},
     "chamber:factor-passkey": {"name": "laptop"},
@@ -138,12 +146,18 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-members": {"who": "newcomer", "role": "viewer"},
     "api-member": {"role": "researcher"},
     "api-rules": {"largest_workload": 4},
+    "api-classes": {"slug": "sweep", "tier": "low"},
+    "api-class": {"max_retries": 2},
+    "api-tiers": {"slug": "urgent", "priority": 90},
+    "api-tier": {"least_role": "lead"},
+    "api-team-class": {"max_retries": 0},
     "api-share": {"reservation": 4},
     "api-team-edits": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
     "api-declared": {"edits": [{"team": "nlp", "version": 1, "bursting_priority": 4}]},
     "api-pools": {"name": "Spare", "slug": "spare"},
     "api-pool": {"paused": True},
     "api-workloads": WORKLOAD,
+    "api-preview": WORKLOAD,
     "api-clusters": {"name": "west"},
     "api-namespaces": {"team": "idle", "namespace": "idle-jobs"},
     "api-what-if": {"teams": [{"team": "nlp", "bursting_priority": 4}]},
@@ -280,10 +294,15 @@ class World:
             "scheduling:queue-next",
         }:
             slug = "main"
+        elif name in {"api-class", "chamber:class-edit", "chamber:class-act"}:
+            slug = "interactive"
+        elif name in {"api-tier", "chamber:tier-edit", "chamber:tier-act"}:
+            slug = "high"
         agents = name.startswith(("agentlink:", "api-cluster"))
         values = {
             "slug": slug,
             "pool_slug": "main",
+            "class_slug": "training",
             "name": "ci" if "service-account" in name else "east",
             "namespace": "nlp-jobs",
             "binding_id": self.group_role.pk if self.group_role and "group" in name else self.guest.pk,

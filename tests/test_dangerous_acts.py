@@ -35,6 +35,10 @@ HARMLESS = {
     *("POST api-pools", "PATCH api-pool", "POST agentlink:bind-pool", "PUT api-cluster-pool"),
     *("DELETE api-cluster-pool", "POST agentlink:bind-namespace", "POST agentlink:unbind-namespace"),
     *("POST api-namespaces", "DELETE api-namespace"),
+    *("POST api-classes", "PATCH api-class", "DELETE api-class", "PUT api-team-class"),
+    *("POST chamber:class-new", "POST chamber:class-edit", "POST chamber:class-act", "POST teams:narrow"),
+    *("POST chamber:tier-new", "POST chamber:tier-edit", "POST chamber:tier-act"),
+    *("POST api-tiers", "PATCH api-tier", "DELETE api-tier"),
     # Daily work.
     *("POST workloads:submit", "POST workloads:bulk", "POST workloads:cancel", "POST workloads:hold"),
     *("POST workloads:release", "POST workloads:requeue", "POST api-workloads", "POST api-workload-hold"),
@@ -46,7 +50,7 @@ HARMLESS = {
     *("POST chamber:people-csv", "POST account_password_strength"),
     *("POST teams:tree", "POST scheduling:preview", "POST scheduling:what-if-teams"),
     *("POST scheduling:what-if-team", "POST scheduling:what-if-drain", "POST scheduling:what-if-pool"),
-    *("POST api-what-if", "POST agentlink:sync", "POST chamber:demo-agent"),
+    *("POST api-preview", "POST api-what-if", "POST agentlink:sync", "POST chamber:demo-agent"),
 }
 
 

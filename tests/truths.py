@@ -8,8 +8,9 @@ from uuid import UUID
 from django.db import connection
 
 from agentlink.models import Assignment, Device, Hold, Placement
+from teams.models.job_class import RESERVED_FROM
 from workloads.models import Attempt, EndReason, Event, Status, Workload
-from workloads.models.workload import ADMITTED, OPEN, RESERVED_FROM
+from workloads.models.workload import ADMITTED, OPEN
 from workloads.transitions import TRANSITIONS
 
 OCCUPYING = {Hold.HELD, Hold.LEAVING}

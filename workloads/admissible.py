@@ -12,7 +12,9 @@ from chamber.words import count, nearest
 from teams import rules
 from teams.actors import Actor
 from teams.durations import duration_text
-from teams.models import Team
+from teams.job_classes import OrganisationClasses, may_use
+from teams.models import Role, Team
+from teams.models.job_class import RESERVED_FROM
 from teams.permissions import Permission, may, require, roles_on
 from teams.rules import EffectiveRules, PriorityLimits
 from workloads import known
@@ -20,9 +22,9 @@ from workloads.credentials import suspicious
 from workloads.credentials.naming import KnownCredentials
 from workloads.known import KnownPools, SliceType
 from workloads.models import Workload
-from workloads.models.workload import RESERVED_FROM
 from workloads.quantities import WHOLE_MILLI, gpus_text
 from workloads.requests import SubmissionRequest, Unreadable, refusal
+from workloads.resolved import ResolvedRequest, no_memory_of_its_own, on_devices_of_its_own, resolve
 
 MOST_HINTS = 10
 """Workloads that are looked for by name where what a submission depends on is not there, each a query."""
@@ -38,7 +40,9 @@ class SubmissionContext:
     teams: dict[str, Team]
     unknown: dict[str, str]
     rules: dict[str, EffectiveRules]
+    roles: dict[str, set[Role]]
     limits: dict[str, PriorityLimits]
+    classes: OrganisationClasses
     needed: dict[str, UUID]
     meant: dict[str, str]
     pools: KnownPools
@@ -49,7 +53,7 @@ class SubmissionContext:
         """Return the setting of these requests; raise `NotAllowed` for a team. `unknown` are teams that are not there,
         or not for the actor, each with a hint at the nearest that is.
 
-        Five queries at most, however many teams; one more where some are unknown, and one where credentials are named.
+        Eight queries at most, however many teams; one more where some are unknown, and one where credentials are named.
         """
         slugs = {request.team for request in requests}
         teams = _teams(by, slugs)
@@ -57,16 +61,14 @@ class SubmissionContext:
         needed = _needed(by, depended_on)
         by_team = rules.effective_rules_by_team(teams.values())
         of_teams = {slug: by_team[team.pk] for slug, team in teams.items()}
+        roles = {slug: roles_on(by.user, team) for slug, team in teams.items()} if by.user else {}
         return cls(
             teams=teams,
             unknown=_hints(by, slugs - teams.keys()),
             rules=of_teams,
-            limits={
-                slug: rules.limits_for(roles_on(by.user, team), of_teams[slug])
-                for slug, team in teams.items()
-            }
-            if by.user
-            else {},
+            roles=roles,
+            limits={slug: rules.limits_for(held, of_teams[slug]) for slug, held in roles.items()},
+            classes=OrganisationClasses.read(teams.values()),
             needed=needed,
             meant=_meant(by, depended_on - needed.keys()),
             pools=known.pools(),
@@ -74,6 +76,16 @@ class SubmissionContext:
                 by, {each for request in requests for each in request.credentials}
             ),
         )
+
+    def resolved(self, request: SubmissionRequest) -> ResolvedRequest:
+        """Return a request with what it has by its job class."""
+        team = self.teams.get(request.team)
+        longest = self.rules[team.slug].longest_time_limit_seconds if team else None
+        return resolve(request, team, self.classes, longest_seconds=longest)
+
+    def settled(self, request: SubmissionRequest) -> SubmissionRequest:
+        """Return a request as it is taken: with whole GPUs where it may share none."""
+        return on_devices_of_its_own(request, self.resolved(request))
 
     def looked_at_again(self) -> Self:
         """Return it with the pools as they are now."""
@@ -147,6 +159,7 @@ def check(request: SubmissionRequest, setting: SubmissionContext) -> dict[str, s
     found = {
         **_of_names(request, setting),
         "gpus": _not_of_slices(request, setting.pools),
+        "gpu_memory_mib": no_memory_of_its_own(request, setting.resolved(request)),
         "pods": _too_large(request, team, setting) if team else "",
     }
     return {name: sentence for name, sentence in found.items() if sentence}
@@ -154,15 +167,15 @@ def check(request: SubmissionRequest, setting: SubmissionContext) -> dict[str, s
 
 def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[str, str]:
     """Return a sentence for each field that names what is not there, or that the team's rules forbid by itself."""
-    team = setting.teams.get(request.team)
+    team, full = setting.teams.get(request.team), setting.resolved(request)
     found = {
         "team": _of_team(request, team, setting),
-        "priority": _priority(request, team, setting) if team else "",
+        "priority": _priority(full, team, setting) if team else "",
         "pools": _unknown(request.pools, setting.pools.by_slug, "pool"),
         "gpu_types": _unknown(request.gpu_types, setting.pools.gpu_types, "GPU type")
         if setting.pools.gpu_types
         else "",
-        "time_limit_seconds": _time_limit(request, team, setting.rules[team.slug]) if team else "",
+        "time_limit_seconds": _time_limit(full, team, setting.rules[team.slug]) if team else "",
         "depends_on": _unknown_workload(request, setting),
         "environment": _looks_secret(request, team, setting.rules[team.slug]) if team else "",
         "credentials": setting.credentials.problem(
@@ -170,6 +183,7 @@ def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[st
         )
         if team
         else "",
+        **full.problems,
     }
     return {name: sentence for name, sentence in found.items() if sentence}
 
@@ -200,11 +214,22 @@ def _looks_secret(request: SubmissionRequest, team: Team, allowed: EffectiveRule
     return suspicious.problem(request.environment, allowed.plain_variables, team.name)
 
 
-def _priority(request: SubmissionRequest, team: Team, setting: SubmissionContext) -> str:
+def _priority(full: ResolvedRequest, team: Team, setting: SubmissionContext) -> str:
     limits = setting.limits.get(team.slug)
-    if limits is None or limits.allow(request.priority):
+    if limits is None:
         return ""
-    return f"Priority {request.priority:,} is outside your range in {team.name}: {range_text(limits)}."
+    whose = f", which {full.class_name} has," if "priority" in full.by_class else ""
+    if not limits.allow(full.priority):
+        return (
+            f"Priority {full.priority:,}{whose} is outside your range in {team.name}: {range_text(limits)}."
+        )
+    tier = setting.classes.covering(full.priority)
+    if tier is None or may_use(tier, setting.roles[team.slug]):
+        return ""
+    return (
+        f"Priority {full.priority:,}{whose} is of the tier {tier.name} ({setting.classes.range_of(tier)}), which takes "
+        f"the role {Role(tier.least_role).label} or more in {team.name}."
+    )
 
 
 def range_text(limits: PriorityLimits) -> str:
@@ -217,8 +242,8 @@ def range_text(limits: PriorityLimits) -> str:
     return f"{elastic}, {upto} for reserved work"
 
 
-def _time_limit(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:
-    longest, asked = allowed.longest_time_limit_seconds, request.time_limit_seconds
+def _time_limit(full: ResolvedRequest, team: Team, allowed: EffectiveRules) -> str:
+    longest, asked = allowed.longest_time_limit_seconds, full.time_limit_seconds
     if longest is None or (asked is not None and asked <= longest):
         return ""
     given = f"A time limit of {duration_text(asked)} is" if asked else "No time limit is"

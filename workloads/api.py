@@ -22,7 +22,7 @@ from teams.api.requests import actor, one_page, person
 from teams.models import Team
 from workloads import actions, listing, variables, warnings, watch
 from workloads.admissible import completed
-from workloads.models import JobClass, Workload
+from workloads.models import Workload
 from workloads.requests import DRY_RUN, Unreadable, parse_all
 from workloads.shapes import (
     SUBMISSION,
@@ -47,7 +47,7 @@ FILTERS = [
         items={"type": "string", "enum": list(dict(listing.STATUS_CHOICES))},
     ),
     in_query("class", "The priority class.", enum=list(dict(listing.CLASS_CHOICES))),
-    in_query("job_class", "What kind of work it is.", enum=JobClass.values),
+    in_query("job_class", "What kind of work it is: the name of a job class."),
     in_query("owner", "A user name, or me."),
     in_query("pool", "Slug of the pool it was admitted in."),
     in_query("search", "A part of the name or the slug."),
@@ -163,7 +163,11 @@ class Workloads(APIView):
         )
         told = warnings.of(made)
         answer = [
-            {**one, "depends_on": each.depends_on, "warnings": told[workload.pk]}
+            {
+                **one,
+                "depends_on": each.depends_on,
+                "warnings": [*warnings.of_sharing(workload, each), *told[workload.pk]],
+            }
             for workload, each, one in zip(made, asked, shown(made, person(request)), strict=True)
         ]
         if several:

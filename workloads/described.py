@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from teams.rules import TIERS
-
 Schema = dict[str, Any]
 
 DURATION = r"^\s*\d+(\.\d+)?\s*[smhdwSMHDW]?(\s*\d+(\.\d+)?\s*[smhdwSMHDW])*\s*$"
@@ -12,7 +10,7 @@ AMOUNT = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 WHOLE = r"^\s*[+-]?[\d_]+(\.0*)?\s*$"
 
 NULL: Schema = {"type": "null"}
-NAMED_PRIORITY: Schema = {"type": "string", "pattern": rf"^({'|'.join(TIERS)}|\s*\d{{1,7}}\s*)$"}
+NAMED_PRIORITY: Schema = {"type": "string", "pattern": r"^\s*[a-z0-9]+(-[a-z0-9]+)*\s*$"}
 WORDS: Schema = {"type": "array", "items": {"type": "string"}, "maxItems": 1000}
 TEXTS: Schema = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
 TRUTH: Schema = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1]}, {"type": "string"}]}
@@ -65,7 +63,7 @@ def _written(name: str, kind: str, low: int | None, high: int | None) -> Schema 
     """Return in which ways a field may be written; None where it is as its type says."""
     found = OF_A_NAME.get(name)
     if name == "priority":
-        found = {"anyOf": [{"type": "integer", "minimum": low, "maximum": high}, NAMED_PRIORITY]}
+        found = {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 1_000_000}, NAMED_PRIORITY]}
     elif name.endswith("_mib"):
         found = _number("integer", MEMORY, low, high)
     elif name.endswith("_seconds"):

@@ -1,9 +1,6 @@
 """The form of a submission: what it shows, and how what was typed becomes requests."""
 
 import re
-import shlex
-import uuid
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -14,13 +11,13 @@ from chamber.errors import Refusal
 from chamber.forms import Form
 from teams.actors import Actor
 from teams.fields import LongSelect
+from teams.job_classes import OrganisationClasses
 from teams.models import Pool, Team
 from teams.permissions import Permission, paths_where
 from teams.querysets import TeamQuerySet
-from teams.rules import TIERS
 from workloads import known, manifests
 from workloads.admissible import completed
-from workloads.models import JobClass, OnPreemption
+from workloads.models import OnPreemption
 from workloads.quantities import gpus_text
 from workloads.requests import SubmissionRequest, Unreadable
 
@@ -33,16 +30,7 @@ OTHER = "other"
 MOST_TYPES = 8
 """GPU types that the form names."""
 
-JOB_CLASS_DEFAULTS: dict[str, dict[str, str]] = {
-    JobClass.TRAINING: {"tier": "normal", "time_limit_seconds": "24h", "max_retries": "1"},
-    JobClass.EXPERIMENT: {"tier": "normal", "time_limit_seconds": "4h", "max_retries": "0"},
-    JobClass.PREPROCESSING: {"tier": "low", "time_limit_seconds": "8h", "max_retries": "2"},
-    JobClass.BATCH_INFERENCE: {"tier": "low", "time_limit_seconds": "8h", "max_retries": "2"},
-    JobClass.SERVING: {"tier": "reserved", "time_limit_seconds": "", "max_retries": "3"},
-}
-"""What the form proposes for each job class; whoever typed something else keeps it."""
-
-_LISTS = ("gpu_types", "pools", "tolerations", "depends_on", "credentials")
+LISTS = ("gpu_types", "pools", "tolerations", "depends_on", "credentials")
 _DETAILS = (
     "min_pods",
     "gpu_memory_mib",
@@ -50,11 +38,13 @@ _DETAILS = (
     "memory_mib",
     "shm_mib",
     "gpu_types",
+    "topology_required",
+    "topology_preferred",
     "partition",
     "tolerations",
     "node_selector",
 )
-_PAIRS = ("environment", "node_selector", "labels", "annotations")
+PAIRS = ("environment", "node_selector", "labels", "annotations")
 
 
 def requests_from(data: QueryDict, by: Actor) -> list[SubmissionRequest]:
@@ -85,16 +75,18 @@ def _content(data: QueryDict) -> tuple[dict[str, Any], dict[str, str]]:
         for name in SubmitForm.base_fields
         if name in SubmissionRequest.model_fields and str(data.get(name, "")).strip()
     }
-    for name in _LISTS:
+    for name in LISTS:
         if name in content:
             content[name] = [word for word in re.split(r"[,\s]+", content[name]) if word]
-    for name in _PAIRS:
+    for name in PAIRS:
         if name in content:
             content[name], told = _pairs(content[name])
             if told:
                 wrong[name] = invalid.together(told)
-    tier = data.get("tier", "normal")
-    content["priority"] = tier if tier != OTHER else data.get("priority", "")
+    if tier := data.get("tier", ""):
+        content["priority"] = tier if tier != OTHER else data.get("priority", "")
+    if "time_limit_seconds" in data and "time_limit_seconds" not in content:
+        content["time_limit_seconds"] = None
     for name in ("hold", "fail_if_impossible", "read_notes"):
         content[name] = bool(data.get(name))
     return content, wrong
@@ -140,9 +132,7 @@ class SubmitForm(Form):
 
     name = _text("Name", help_text="For example bert-sweep.", required=True, maxlength=100)
     team = forms.CharField(label="Team", required=False, widget=LongSelect)
-    job_class = _choice(
-        "Job class", JobClass.choices, help_text="Proposes limits and priority; reports go by it."
-    )
+    job_class = _choice("Job class", help_text="Proposes limits and priority; reports go by it.")
     image = _text(
         "Image",
         help_text="With its tag, for example registry.example/train:1.4.",
@@ -176,17 +166,21 @@ class SubmitForm(Form):
     shm_mib = _text("Shared memory per pod", help_text="A part of its memory. Empty: half of it.")
     gpu_types = _text("GPU types", help_text="Best first; empty takes any.")
     pools = _choice("Pool")
+    topology_required = _text(
+        "All pods in one", help_text="A level of the pool's topology, such as rack; else it waits."
+    )
+    topology_preferred = _text("In one where that can be", help_text="A level, such as rack or block.")
     partition = _text("Partition", help_text="Only for nodes that are kept for one.")
     node_selector = _area("Node labels", rows=2, help_text="name=value, one on each line.")
-    tolerations = _text("Tolerations", help_text="key or key=value.")
+    tolerations = _text(
+        "Tolerations", help_text="Taints, as key or key=value, and :Effect; parted by blanks."
+    )
     time_limit_seconds = _text(
-        "Time limit", help_text="For example 30m, 4h, 2d. A short one may start sooner."
+        "Time limit", help_text="For example 30m, 4h, 2d. A short one may start sooner. Empty: none."
     )
 
     tier = _choice(
         "Priority",
-        [(name, f"{name.capitalize()} ({priority})") for name, priority in TIERS.items()]
-        + [(OTHER, "Other")],
         radio=True,
     )
     priority = _text("Other priority", inputmode="numeric")
@@ -203,8 +197,11 @@ class SubmitForm(Form):
     tab = forms.CharField(required=False, widget=forms.HiddenInput)
     token = forms.CharField(required=False, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, user: "User", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, user: "User", classes: OrganisationClasses, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["job_class"].widget.choices = [(each.slug, each.name) for each in classes.taken]
+        tiers = [(slug, f"{tier.name} ({tier.priority:,})") for slug, tier in classes.named.items()]
+        self.fields["tier"].widget.choices = [*tiers, (OTHER, "Other")]
         teams = teams_to_submit_to(user).values_list("slug", "depth", "name")
         self.fields["team"].widget.choices = [
             (slug, "\u2003" * (depth - 1) + name) for slug, depth, name in teams
@@ -259,60 +256,3 @@ def gpu_types_help(pools: known.KnownPools) -> str:
 def teams_to_submit_to(user: "User") -> TeamQuerySet:
     """Return the teams that the user may submit to, in the order of the tree."""
     return Team.objects.active().under_any(paths_where(user, Permission.SUBMIT)).order_by("path")
-
-
-def first_values(job_class: str = JobClass.EXPERIMENT) -> dict[str, Any]:
-    """Return what an empty form shows for a job class."""
-    known = job_class if job_class in JOB_CLASS_DEFAULTS else JobClass.EXPERIMENT
-    return {
-        "job_class": known,
-        "pods": "1",
-        "gpus": "1",
-        "on_preemption": OnPreemption.REQUEUE,
-        "max_requeues": "20",
-        "grace_seconds": "30s",
-        "token": uuid.uuid4().hex,
-        **JOB_CLASS_DEFAULTS[known],
-    }
-
-
-def values_after_class_change(data: QueryDict) -> dict[str, Any]:
-    """Return what the form shows after another job class was chosen: its proposals, but for what somebody
-    typed.
-    """
-    before = JOB_CLASS_DEFAULTS.get(data.get("proposed_for", ""), {})
-    typed = {
-        name: data[name]
-        for name in SubmitForm.base_fields
-        if name in data and name != "token" and data[name] != before.get(name)
-    }
-    return first_values(data.get("job_class", "")) | typed
-
-
-def values_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the form shows for a submission as `manifests.content_of` says it; for clones."""
-    shown: dict[str, Any] = {**first_values(str(content.get("job_class", ""))), "time_limit_seconds": ""}
-    shown |= {"max_retries": "0", "gpus": ""}
-    for name, value in content.items():
-        if name in _LISTS:
-            shown[name] = ",".join(value)
-        elif name in _PAIRS:
-            shown[name] = "\n".join(
-                # A value that is not shown has to be written anew: the form refuses a line without one.
-                key if text is None else f"{key}={text}"
-                for key, text in value.items()
-            )
-        elif name != "command":
-            shown[name] = value
-    shown["time_limit_seconds"] = content.get("time_limit", "")
-    shown["command"] = _command_text(content.get("command", []))
-    names = {priority: tier for tier, priority in TIERS.items()}
-    shown["tier"] = names.get(content["priority"], OTHER)
-    return shown
-
-
-def _command_text(command: list[str]) -> str:
-    """Return a command as the form takes it: what sh -c runs, or its words quoted for that."""
-    if command[:2] == ["sh", "-c"] and len(command) == 3:
-        return command[2]
-    return shlex.join(command)

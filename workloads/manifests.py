@@ -11,7 +11,7 @@ from teams.durations import duration_text
 from workloads import quantities, variables
 from workloads.defaults import CPU, MEMORY
 from workloads.models import Workload
-from workloads.requests import SubmissionRequest, Unreadable, parse_all
+from workloads.requests import NO_LIMIT, SubmissionRequest, Unreadable, parse_all
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -206,7 +206,7 @@ def content_of(
         "topology_required": workload.topology_required,
         "topology_preferred": workload.topology_preferred,
         "pools": [pool_slugs[str(pool)] for pool in workload.pool_choice if str(pool) in pool_slugs],
-        "time_limit": duration_text(workload.time_limit_seconds).replace(" ", "") or None,
+        "time_limit": duration_text(workload.time_limit_seconds).replace(" ", "") or NO_LIMIT,
         "grace_seconds": workload.grace_seconds,
         "on_preemption": str(workload.on_preemption),
         "max_requeues": workload.max_requeues,
@@ -215,7 +215,8 @@ def content_of(
         "read_notes": bool(workload.read_notes),
         "depends_on": [other.slug for other in needs],
     }
-    always = {"name", "team", "job_class", "priority", "image", "pods"}
+    # What its class has by now may be another: all that it got from it is said.
+    always = {"name", "team", "image", "pods", *OF_CLASS}
     usual = {name: field.get_default(call_default_factory=True) for name, field in _FIELDS.items()}
     return {
         name: value
@@ -224,6 +225,8 @@ def content_of(
     }
 
 
+OF_CLASS = ("job_class", "priority", "time_limit", "on_preemption", "max_retries")
+"""What a submission has by its job class where it says nothing."""
 _FIELDS = SubmissionRequest.model_fields
 
 

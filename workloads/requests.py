@@ -27,10 +27,9 @@ from chamber.errors import Refusal
 from chamber.words import as_name, count, unfit_for_name
 from teams import durations
 from teams.durations import duration_text
-from teams.rules import TIERS
 from workloads import metadata, quantities
 from workloads.described import describe
-from workloads.models import JobClass, OnPreemption
+from workloads.models import OnPreemption
 
 DRY_RUN = "dry_run"
 """What may stand beside several workloads: check them, and submit nothing."""
@@ -41,22 +40,28 @@ MOST_CHARACTERS = 32_768
 MOST_TO_RUN_BYTES = 256 * 1024
 """Command and environment together: an agent is told of a workload in one message of at most 1 MiB."""
 TEN_YEARS = 10 * 365 * 86400
+NO_LIMIT = "none"
+"""How a time limit is written that is none, whatever the job class has."""
 SHORT_NAMES = {"time_limit": "time_limit_seconds", "grace": "grace_seconds"}
 """What people may write for a field; sentences then name it as they wrote it."""
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATION = re.compile(rf"[^=:\s]+(=[^:\s]*)?(:({'|'.join(_EFFECTS)}))?")
+_TIER = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
+LONGEST_TIER = 40
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def _priority(value: object) -> object:
-    if isinstance(value, str) and value in TIERS:
-        return TIERS[value]
+    if value is None:
+        return None
     text = str(value).strip()
+    if isinstance(value, str) and _TIER.fullmatch(text) and not text.isdigit() and len(text) <= LONGEST_TIER:
+        return text
     whole = isinstance(value, int | str) and not isinstance(value, bool) and text.isascii() and text.isdigit()
     if not whole or len(text) > 20 or int(text) > MOST_PRIORITY:
         raise ValueError(
-            f"{invalid.shown(value)} is no priority: give a whole number from 0 to {MOST_PRIORITY:,}, or one of "
-            f"{', '.join(TIERS)}."
+            f"{invalid.shown(value)} is no priority: give a whole number from 0 to {MOST_PRIORITY:,}, or the name of a "
+            "priority tier, such as normal."
         )
     return int(text)
 
@@ -80,6 +85,11 @@ def _mib(value: object) -> object:
 
 def _seconds(value: object) -> object:
     return None if value is None else durations.seconds(value)
+
+
+def _limit(value: object) -> object:
+    """Return whole seconds; None where the word none says that there is no limit."""
+    return None if isinstance(value, str) and value.strip().lower() == NO_LIMIT else _seconds(value)
 
 
 def _command(value: object) -> object:
@@ -142,8 +152,9 @@ class SubmissionRequest(BaseModel):
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=100), AfterValidator(_name)]
     team: Slug
-    job_class: JobClass = JobClass.EXPERIMENT
-    priority: Annotated[int, BeforeValidator(_priority), Field(ge=0, le=MOST_PRIORITY)] = TIERS["normal"]
+    # What is None here is as the workload's job class has it (`workloads.resolved`).
+    job_class: Slug | None = None
+    priority: Annotated[int | str | None, BeforeValidator(_priority)] = None
 
     pods: int = Field(default=1, ge=1, le=100_000)
     min_pods: Annotated[int | None, Field(ge=1, le=100_000)] = None
@@ -165,11 +176,12 @@ class SubmissionRequest(BaseModel):
     topology_required: Annotated[str, StringConstraints(max_length=120)] = ""
     topology_preferred: Annotated[str, StringConstraints(max_length=120)] = ""
     pools: list[Slug] = Field(default_factory=list, max_length=50)
-    time_limit_seconds: Annotated[Seconds | None, Field(ge=1, le=TEN_YEARS)] = None
+    # Said to be None it is no limit; not said, the class's.
+    time_limit_seconds: Annotated[int | None, Field(ge=1, le=TEN_YEARS), BeforeValidator(_limit)] = None
     grace_seconds: Annotated[Seconds, Field(ge=0, le=86400)] = 30
-    on_preemption: OnPreemption = OnPreemption.REQUEUE
+    on_preemption: OnPreemption | None = None
     max_requeues: int = Field(default=20, ge=0, le=1000)
-    max_retries: int = Field(default=0, ge=0, le=100)
+    max_retries: Annotated[int | None, Field(ge=0, le=100)] = None
     fail_if_impossible: bool = False
     read_notes: bool = False
 

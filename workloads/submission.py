@@ -16,7 +16,7 @@ from chamber.words import count
 from teams.actors import Actor
 from teams.models import Team
 from teams.permissions import Permission, require
-from workloads import defaults
+from workloads import defaults, warnings
 from workloads.admissible import SubmissionContext, check, refusal_by
 from workloads.credentials import naming
 from workloads.defaults import PerGpu
@@ -157,7 +157,10 @@ def _create(
     workloads = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
     _refuse_too_many_open(by, owner, len(workloads))
     Workload.objects.bulk_create(workloads)
-    Event.objects.bulk_create(_first_event(workload, by, now, message) for workload in workloads)
+    Event.objects.bulk_create(
+        _first_event(workload, by, now, " ".join([message, *warnings.of_sharing(workload, request)]))
+        for workload, request in zip(workloads, requests, strict=True)
+    )
     Dependency.objects.bulk_create(
         Dependency(workload=workload, needs_id=setting.needed[slug])
         for workload, request in zip(workloads, requests, strict=True)
@@ -196,6 +199,7 @@ def prepare(
     """
     owner = owner or _owner(by)
     setting = setting or SubmissionContext.read(by, requests)
+    requests = [setting.settled(request) for request in requests]
     wrong = [request.as_written(check(request, setting)) for request in requests]
     if any(wrong):
         setting = setting.looked_at_again()
@@ -225,13 +229,14 @@ def _row(
     request: SubmissionRequest, slug: str, owner: "User", setting: SubmissionContext, now: datetime
 ) -> Workload:
     amounts, given = _amounts(request, setting)
+    full = setting.resolved(request)
     return Workload(
         slug=slug,
         name=request.name,
         owner=owner,
         team=setting.teams[request.team],
-        job_class=request.job_class,
-        priority=request.priority,
+        job_class=full.job_class,
+        priority=full.priority,
         pods=request.pods,
         min_pods=request.starting_pods,
         gpu_milli=request.gpu_milli,
@@ -249,11 +254,11 @@ def _row(
         topology_required=request.topology_required,
         topology_preferred=request.topology_preferred,
         pool_choice=[str(setting.pools.by_slug[pool].pk) for pool in dict.fromkeys(request.pools)],
-        time_limit_seconds=request.time_limit_seconds,
+        time_limit_seconds=full.time_limit_seconds,
         grace_seconds=request.grace_seconds,
-        on_preemption=request.on_preemption,
+        on_preemption=full.on_preemption,
         max_requeues=request.max_requeues,
-        max_retries=request.max_retries,
+        max_retries=full.max_retries,
         fail_if_impossible=request.fail_if_impossible,
         read_notes=request.read_notes or None,
         image=request.image,

@@ -18,15 +18,16 @@ from chamber.errors import Conflict, NotAllowed, Refusal, no_such, one_of
 from chamber.http import Watched, page, too_soon, wants_fragment
 from chamber.words import count, plural
 from teams.actors import Actor, Via
-from teams.models import Pool, Team
+from teams.job_classes import OrganisationClasses
+from teams.models import JobClass, Pool, Team
 from teams.permissions import Permission, may_anywhere
 from teams.querysets import TeamQuerySet
 from teams.rules import priority_limits
-from workloads import actions, detail, forms, listing, manifests, warnings
+from workloads import actions, detail, form_values, forms, listing, manifests, warnings
 from workloads import statuses as reference
 from workloads.admissible import range_text
 from workloads.credentials import naming
-from workloads.models import JobClass, Workload
+from workloads.models import Workload
 from workloads.submission import submit as submit_action
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def workload_list(request: HttpRequest) -> HttpResponse:
         "default_sort": listing.DEFAULT_SORT,
         "status_choices": listing.STATUS_CHOICES,
         "class_choices": listing.CLASS_CHOICES,
-        "job_classes": JobClass.choices,
+        "job_classes": lambda: list(JobClass.objects.values_list("slug", "name")),
         "within_choices": [(key, label) for key, (label, _) in listing.WITHIN.items()],
         # A callable: only the whole page, not its live part, asks for them.
         "team_choices": lambda: _options(
@@ -214,19 +215,28 @@ def submit(request: HttpRequest) -> HttpResponse:
         return _take(request)
     if "clone" in request.GET:
         content = _copied(request, request.GET["clone"])
-        values = forms.values_of(content)
+        proposals = _proposals(request, str(content["team"]))
+        values = form_values.values_of(content, proposals)
         values["manifest"] = manifests.to_yaml(content)
     elif request.method == "POST":
-        values = forms.values_after_class_change(request.POST)
+        proposals = _proposals(request, request.POST.get("team", ""), request.POST.get("proposed_in", ""))
+        values = form_values.values_after_change(request.POST, proposals)
     else:
-        values = forms.first_values() | {"team": request.GET.get("team", ""), "manifest": _example(request)}
+        team = request.GET.get("team", "")
+        proposals = _proposals(request, team)
+        values = form_values.first_values(proposals, team=team)
+        values |= {"team": team, "manifest": _example(request)}
     values["tab"] = "yaml" if request.GET.get("tab") == "yaml" else ""
-    form = forms.SubmitForm(initial=values, user=_user(request))
+    form = forms.SubmitForm(initial=values, user=_user(request), classes=proposals.classes)
     return _form_page(request, form)
 
 
+def _proposals(request: HttpRequest, *teams: str) -> form_values.Proposals:
+    return form_values.Proposals.read(_user(request), *teams)
+
+
 def _take(request: HttpRequest) -> HttpResponse:
-    form = forms.SubmitForm(request.POST, user=_user(request))
+    form = forms.SubmitForm(request.POST, user=_user(request), classes=OrganisationClasses.read())
     key, digest = _idempotency(request)
     asked = None
     try:
@@ -237,8 +247,8 @@ def _take(request: HttpRequest) -> HttpResponse:
         form.refuse(manifests.located(refusal, request.POST.get("manifest", "")) if by_line else refusal)
         return too_soon(_form_page(request, form, status=422), refusal)
     told = warnings.of(workloads)
-    for workload in workloads:
-        for text in told[workload.pk]:
+    for workload, each in zip(workloads, asked, strict=True):
+        for text in [*warnings.of_sharing(workload, each), *told[workload.pk]]:
             messages.warning(request, f"{workload.name}: {text}")
     if len(workloads) == 1:
         messages.success(request, f"{workloads[0].name} is submitted.")
@@ -268,6 +278,7 @@ def _form_page(request: HttpRequest, form: forms.SubmitForm, *, status: int = 20
         "chosen_team": chosen,
         "priorities": range_text(limits) if limits else "",
         "proposed_for": form["job_class"].value(),
+        "proposed_in": slug,
     }
     return page(request, "workloads/submit.html", context, fragment="workloads/_form.html", status=status)
 

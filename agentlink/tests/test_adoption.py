@@ -28,7 +28,7 @@ from chamber.errors import Conflict, NotAllowed
 from chamber.ids import new_id
 from teams.actions import set_rules
 from teams.actors import Actor
-from teams.models import Binding, Role, Team, TeamPolicy, TeamRules
+from teams.models import Binding, PriorityTier, Role, Team, TeamPolicy, TeamRules
 from teams.tests.factories import actor, make_team, member
 from workloads import actions
 from workloads.actions import may_control
@@ -492,17 +492,17 @@ def test_a_job_that_asks_for_a_mig_slice_has_one_a_pod_of_whatever_type_its_prof
         (
             {"priority_class": "other"},
             50,
-            "Its PriorityClass other has no priority in the organisation's table",
+            "Its PriorityClass other is that of no priority tier, so it has the default priority 50.",
         ),
         ({"priority_class": "guaranteed"}, 100, "lowered to 100"),
         ({}, 50, ""),
     ],
 )
-def test_a_priority_class_is_mapped_by_the_organisations_table_and_capped_like_a_label(
+def test_a_priority_class_has_the_priority_of_its_tier_and_is_capped_like_a_label(
     place: Place, bound: BoundNamespace, asked: dict[str, str], priority: int, words: str
 ) -> None:
-    table = {"training": 60, "urgent": 90, "guaranteed": 500}
-    TeamPolicy.objects.create(team=Team.objects.get(parent=None), priority_classes=table)
+    for name, number in {"training": 60, "urgent": 90, "guaranteed": 500}.items():
+        PriorityTier.objects.create(slug=f"for-{name}", name=name, priority=number, priority_classes=[name])
     verdict = discover(Hand(place.cluster), job(**asked))["u1"]
     assert Workload.objects.get().priority == priority
     assert words in verdict.note

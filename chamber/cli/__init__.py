@@ -36,6 +36,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "pools": (f"{_COMMANDS}.organisation:pools", "Show the pools and what is free in them."),
         "queue": (f"{_COMMANDS}.organisation:queue", "Show a pool's queue in order, with reasons."),
         "top": (f"{_COMMANDS}.top:top", "Show who holds GPUs, and what they make of them."),
+        "classes": (f"{_COMMANDS}.classes:classes", "Show, change and narrow job classes."),
+        "tiers": (f"{_COMMANDS}.classes:tiers", "Show and change priority tiers."),
         "people": (f"{_COMMANDS}.people:people", "Let people in, and put them out."),
         "service-accounts": (
             f"{_COMMANDS}.services:service_accounts",

@@ -1,4 +1,4 @@
-"""Pools, teams, PriorityClasses and sign-in as a file declares them, and what of the present is other than that.
+"""Pools, teams, tiers, job classes and sign-in as a file declares them, and what of the present is other than that.
 
 What a file does not name stays as it is: a team, a pool, or one of their values. Nothing is ever taken away.
 """
@@ -6,6 +6,7 @@ What a file does not name stays as it is: a team, a pool, or one of their values
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from chamber.cli import manifests
@@ -13,20 +14,37 @@ from chamber.cli.client import Json
 from chamber.cli.output import Row
 from chamber.cli.status import Exit, Failure
 from chamber.words import nearest
+from teams import durations
 
 T = TypeVar("T")
 
 POOL_KEYS = ("name", "order", "node_selector", "clusters", "topology", "policy", "paused")
 LIMIT_KEYS = ("name", "bursting_priority", "burst_limit_percent", "maximum")
-TEAM_KEYS = ("parent", *LIMIT_KEYS, "shares")
+NARROWED_KEYS = ("tier", "time_limit", "max_retries", "sharing")
+TEAM_KEYS = ("parent", *LIMIT_KEYS, "shares", "job_classes")
 SHARE_KEYS = ("reservation", "maximum")
 NEW_SHARE = {"version": 0, "reservation": 0, "maximum": None}
+NEW_CLASS: Json = {"version": 0}
 NEW_TEAM: Json = {"version": 1, "pools": []}
 NODE_KEYS = ("order", "node_selector", "clusters")
 """By which it goes which pool a node is in."""
 
 
-KINDS = ("pools", "teams", "priority_classes", "sign_in")
+TIER_KEYS = ("name", "priority", "least_role", "priority_classes", "retired")
+CLASS_KEYS = (
+    *(
+        "name",
+        "order",
+        "tier",
+        "time_limit",
+        "max_retries",
+        "on_preemption",
+        "sharing",
+        "is_default",
+        "retired",
+    ),
+)
+KINDS = ("pools", "teams", "tiers", "job_classes", "sign_in")
 SIGN_IN_KEYS = ("second_factor", "groups")
 GROUPS = "a mapping from providers to groups to teams to roles"
 SECOND_FACTOR_KEYS = ("required", "grace_days")
@@ -36,13 +54,14 @@ SECOND_FACTOR_KEYS = ("required", "grace_days")
 class DeclaredFile:
     """What a file says; its teams so that each comes after its parent, whatever their order in the file.
 
-    A priority of None takes the PriorityClass out of the table. `nameless` are the kinds of which something has no slug
+    `nameless` are the kinds of which something has no slug
     that can be read: what the file then says of others of the kind may be about it.
     """
 
     pools: tuple[Json, ...]
     teams: tuple[Json, ...]
-    priority_classes: Mapping[str, int | None] = field(default_factory=dict)
+    tiers: Mapping[str, Json] = field(default_factory=dict)
+    job_classes: Mapping[str, Json] = field(default_factory=dict)
     sign_in: Json = field(default_factory=dict)
     file: manifests.File = field(default_factory=lambda: manifests.File("the file"))
     nameless: frozenset[str] = frozenset()
@@ -61,7 +80,9 @@ class ApplyPlan:
     new_teams: list[Json] = field(default_factory=list)
     moves: dict[str, str] = field(default_factory=dict)
     edits: dict[str, Json] = field(default_factory=dict)
-    priority_classes: dict[str, int] | None = None
+    tiers: dict[str, Json] = field(default_factory=dict)
+    job_classes: dict[str, Json] = field(default_factory=dict)
+    narrowings: list[Json] = field(default_factory=list)
     sign_in: Json | None = None
     changes: list[Row] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
@@ -87,15 +108,16 @@ def read(path: str) -> DeclaredFile:
         if document is not None:
             reading.take(document, f"documents[{number}]")
     teams = reading.parents_first()
-    if not (reading.pools or reading.teams or reading.classes or reading.sign_in):
+    if not (reading.pools or reading.teams or reading.tiers or reading.classes or reading.sign_in):
         if reading.file.problems:
             raise reading.file.failure(reading.file.problems)
         raise Failure(
-            f"{loaded.name} declares no pools and no teams, nor priority_classes or sign_in.", Exit.USAGE
+            f"{loaded.name} declares no pools and no teams, nor tiers, job_classes or sign_in.", Exit.USAGE
         )
     return DeclaredFile(
         tuple(reading.pools.values()),
         tuple(teams),
+        reading.tiers,
         reading.classes,
         reading.sign_in,
         reading.file,
@@ -113,7 +135,8 @@ class _FileReading:
         self.file = manifests.File(loaded.name, loaded.documents)
         self.pools: dict[str, Json] = {}
         self.teams: dict[str, Json] = {}
-        self.classes: dict[str, int | None] = {}
+        self.tiers: dict[str, Json] = {}
+        self.classes: dict[str, Json] = {}
         self.sign_in: Json = {}
         self.nameless: set[str] = set()
 
@@ -124,13 +147,14 @@ class _FileReading:
         for at, text in _below(self._loaded.problems, place):
             self._wrong(at, text)
         if not isinstance(document, dict):
-            text = "give pools and teams, each a list, and priority_classes and sign_in, each a mapping"
+            text = "give pools and teams, each a list, and tiers, job_classes and sign_in, each a mapping"
             self._wrong("", f"{text}; not {document!r:.60}.")
             return
         self._refuse_unknown(document, KINDS, "")
         self._take_items("pools", "pool", document.get("pools"), POOL_KEYS, self.pools)
         self._take_items("teams", "team", document.get("teams"), TEAM_KEYS, self.teams)
-        self._take_classes(document.get("priority_classes"))
+        self._take_named("tiers", "tier", document.get("tiers"), TIER_KEYS, self.tiers)
+        self._take_named("job_classes", "job class", document.get("job_classes"), CLASS_KEYS, self.classes)
         self._take_sign_in(document.get("sign_in"))
 
     def parents_first(self) -> list[Json]:
@@ -169,6 +193,10 @@ class _FileReading:
             found[slug] = self._refuse_unknown(item, ("slug", *keys), place)
             if kind == "teams":
                 found[slug]["shares"] = self._shares(item, place)
+                narrowed: dict[str, Json] = {}
+                at = f"{place}.job_classes"
+                self._take_named(at, "job class", item.get("job_classes"), NARROWED_KEYS, narrowed)
+                found[slug]["job_classes"] = narrowed
             elif not isinstance(item.get("policy") or {}, dict):
                 self._wrong(f"{place}.policy", f"policy must be a mapping, not {item['policy']!r:.60}.")
                 del found[slug]["policy"]
@@ -198,22 +226,34 @@ class _FileReading:
                 )
         return found
 
-    def _take_classes(self, value: Any) -> None:
-        kind = "priority_classes"
+    def _take_named(
+        self, kind: str, noun: str, value: Any, keys: tuple[str, ...], found: dict[str, Json]
+    ) -> None:
+        """Add what a mapping from names to mappings declares; a time limit in whole seconds, None for the word none."""
         if value is None:
             return
         if not isinstance(value, dict):
             self._wrong(kind, f"{kind} must be a mapping, not {value!r:.60}.")
             return
-        for key, priority in value.items():
+        for key, item in value.items():
             place = f"{kind}.{key}"
-            if str(key) in self.classes:
-                self._wrong(place, f"the PriorityClass {key} comes twice.")
-            if priority is not None and (not isinstance(priority, int) or isinstance(priority, bool)):
-                text = f"{key} must be a priority, or null to take it out; not {priority!r:.60}."
-                self._wrong(place, text)
+            if str(key) in found:
+                self._wrong(place, f"the {noun} {key} comes twice.")
                 continue
-            self.classes[str(key)] = priority
+            if not isinstance(item, dict):
+                self._wrong(place, f"{key} must be a mapping with {', '.join(keys)}; not {item!r:.60}.")
+                continue
+            known = self._refuse_unknown(item, keys, place)
+            if "time_limit" in known:
+                self._take_limit(known, f"{place}.time_limit")
+            found[str(key)] = known
+
+    def _take_limit(self, item: Json, place: str) -> None:
+        given = item.pop("time_limit")
+        try:
+            item["time_limit_seconds"] = None if given in (None, "none") else durations.seconds(given)
+        except ValueError as error:
+            self._wrong(place, str(error))
 
     def _take_sign_in(self, value: Any) -> None:
         if value is None:
@@ -267,10 +307,12 @@ def compare(
     *,
     pools: Mapping[str, Json],
     teams: Mapping[str, Json],
-    classes: Mapping[str, int] | None = None,
+    tiers: Mapping[str, Json] = MappingProxyType({}),
+    classes: Mapping[str, Json] = MappingProxyType({}),
+    narrowed: Mapping[str, Mapping[str, Json]] = MappingProxyType({}),
     sign_in: Json | None = None,
 ) -> ApplyPlan:
-    """Return what must be done so that `pools` and `teams`, by slug, PriorityClasses and sign-in are as declared."""
+    """Return what must be done so that `pools` and `teams`, by slug, tiers, job classes and sign-in are as declared."""
     plan = ApplyPlan(problems=dict(declared.file.problems))
     for pool in declared.pools:
         _compare_pool(plan, pool, pools.get(pool["slug"]))
@@ -291,7 +333,9 @@ def compare(
             plan.problems[f"teams.{slug}"] = text
             continue
         _compare_team(plan, {**team, "shares": there}, now)
-    _compare_classes(plan, declared.priority_classes, classes or {})
+        _compare_narrowings(plan, team, narrowed.get(team["slug"], {}))
+    _compare_named(plan, "tier", declared.tiers, tiers, plan.tiers)
+    _compare_named(plan, "job class", declared.job_classes, classes, plan.job_classes)
     _compare_sign_in(plan, declared.sign_in, sign_in or {})
     return plan
 
@@ -322,14 +366,33 @@ def _compare_groups(plan: ApplyPlan, wanted: Mapping[Any, str | None], now: Mapp
         plan.note("sign-in", f"{group} of {provider}", team, now.get((provider, group, team)), role)
 
 
-def _compare_classes(plan: ApplyPlan, wanted: Mapping[str, int | None], now: Mapping[str, int]) -> None:
-    after = {key: value for key, value in {**now, **wanted}.items() if value is not None}
-    if after == now:
-        return
-    plan.priority_classes = after
-    for key in wanted:
-        if now.get(key) != after.get(key):
-            plan.note("priority class", key, "priority", now.get(key), after.get(key))
+def _compare_narrowings(plan: ApplyPlan, team: Json, now: Mapping[str, Json]) -> None:
+    """Add what a team says of classes where it differs; of each class all that it says then."""
+    for name, item in team["job_classes"].items():
+        there = now.get(name, {"own": {}, "version": 0})
+        own = {key: value for key, value in there["own"].items() if value is not None}
+        differing = {key: value for key, value in item.items() if own.get(key) != value}
+        for key, value in differing.items():
+            plan.note("team", team["slug"], f"{name} {key}", own.get(key), value)
+        if differing:
+            values = {**own, **differing}
+            entry = {"team": team["slug"], "job_class": name, "version": there["version"], "values": values}
+            plan.narrowings.append(entry)
+
+
+def _compare_named(
+    plan: ApplyPlan, kind: str, wanted: Mapping[str, Json], now: Mapping[str, Json], found: dict[str, Json]
+) -> None:
+    """Add to `found` what of tiers or classes differs."""
+    for slug, item in wanted.items():
+        before = now.get(slug)
+        differing = {key: value for key, value in item.items() if before is None or before.get(key) != value}
+        if before is None:
+            plan.note(kind, slug, "", None, "new")
+        for key, value in differing.items():
+            plan.note(kind, slug, key, None if before is None else before.get(key), value)
+        if differing or before is None:
+            found[slug] = differing
 
 
 def _compare_pool(plan: ApplyPlan, pool: Json, now: Json | None) -> None:
@@ -368,7 +431,7 @@ def _is_same(key: str, wanted: Any, now: Any) -> bool:
 def _compare_team(plan: ApplyPlan, team: Json, now: Json | None) -> None:
     slug = team["slug"]
     if now is None:
-        made = {key: value for key, value in team.items() if key != "shares"}
+        made = {key: value for key, value in team.items() if key not in {"shares", "job_classes"}}
         plan.new_teams.append({"name": slug, **made})
         plan.note("team", slug, "", None, f"new, below {team['parent']}")
         for key in LIMIT_KEYS:

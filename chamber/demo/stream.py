@@ -12,7 +12,7 @@ from django.db import connections
 from chamber.demo.organisation import DemoSetting
 from chamber.errors import Refusal
 from teams.actors import Actor, Via
-from workloads.models import JobClass, Workload
+from workloads.models import Workload
 from workloads.requests import SubmissionRequest
 from workloads.submission import submit
 
@@ -32,7 +32,7 @@ class Recipe:
     who: str
     team: str
     name: str
-    job_class: JobClass
+    job_class: str
     priority: int
     pods: tuple[int, ...]
     gpus: tuple[float, ...]
@@ -41,21 +41,19 @@ class Recipe:
 
 
 RECIPES = (
-    Recipe(6, "rosa", "nlp", "bert-sweep", JobClass.EXPERIMENT, 50, (1,), (1, 1, 2), (40, 240)),
-    Recipe(3, "rosa", "nlp", "llm-finetune", JobClass.TRAINING, 50, (1, 2), (4, 8), (120, 360)),
-    Recipe(1, "rosa", "nlp", "paper-deadline", JobClass.TRAINING, 75, (1, 2), (4,), (90, 240)),
-    Recipe(1, "rosa", "nlp", "pretrain", JobClass.TRAINING, 100, (2, 3), (4, 8), (180, 480)),
-    Recipe(5, "vito", "vision", "augment", JobClass.PREPROCESSING, 25, (1, 2, 4), (1,), (30, 180)),
-    Recipe(4, "vito", "vision", "segmenter", JobClass.TRAINING, 50, (1, 2), (2, 4), (90, 360)),
-    Recipe(2, "ines", "inference", "serve-chat", JobClass.SERVING, 100, (1, 2), (2, 4), (240, 900)),
-    Recipe(3, "ines", "inference", "embed-corpus", JobClass.BATCH_INFERENCE, 25, (2, 4, 6), (1,), (40, 240)),
-    Recipe(4, "tara", "training", "nightly-retrain", JobClass.TRAINING, 50, (1, 2, 3), (4, 8), (120, 420)),
-    Recipe(1, "tara", "training", "release-train", JobClass.TRAINING, 100, (2,), (4, 8), (180, 420)),
-    Recipe(4, "rosa", "nlp", "notebook", JobClass.EXPERIMENT, 50, (1,), (0.25, 0.5), (60, 600), "shared"),
-    Recipe(
-        3, "vito", "vision", "notebook", JobClass.EXPERIMENT, 50, (1,), (0.25, 0.5, 1), (60, 600), "shared"
-    ),
-    Recipe(2, "ines", "inference", "canary", JobClass.SERVING, 50, (1,), (0.75, 1), (120, 480), "shared"),
+    Recipe(6, "rosa", "nlp", "bert-sweep", "experiment", 50, (1,), (1, 1, 2), (40, 240)),
+    Recipe(3, "rosa", "nlp", "llm-finetune", "training", 50, (1, 2), (4, 8), (120, 360)),
+    Recipe(1, "rosa", "nlp", "paper-deadline", "training", 75, (1, 2), (4,), (90, 240)),
+    Recipe(1, "rosa", "nlp", "pretrain", "training", 100, (2, 3), (4, 8), (180, 480)),
+    Recipe(5, "vito", "vision", "augment", "preprocessing", 25, (1, 2, 4), (1,), (30, 180)),
+    Recipe(4, "vito", "vision", "segmenter", "training", 50, (1, 2), (2, 4), (90, 360)),
+    Recipe(2, "ines", "inference", "serve-chat", "serving", 100, (1, 2), (2, 4), (240, 900)),
+    Recipe(3, "ines", "inference", "embed-corpus", "batch-inference", 25, (2, 4, 6), (1,), (40, 240)),
+    Recipe(4, "tara", "training", "nightly-retrain", "training", 50, (1, 2, 3), (4, 8), (120, 420)),
+    Recipe(1, "tara", "training", "release-train", "training", 100, (2,), (4, 8), (180, 420)),
+    Recipe(4, "rosa", "nlp", "notebook", "experiment", 50, (1,), (0.25, 0.5), (60, 600), "shared"),
+    Recipe(3, "vito", "vision", "notebook", "experiment", 50, (1,), (0.25, 0.5, 1), (60, 600), "shared"),
+    Recipe(2, "ines", "inference", "canary", "serving", 50, (1,), (0.75, 1), (120, 480), "shared"),
 )
 
 
@@ -101,5 +99,5 @@ def _request(recipe: Recipe, chance: random.Random) -> SubmissionRequest:
         time_limit_seconds=seconds + chance.choice((60, 300, 900)),
         image="demo/trainer:1",
         command=["sh", "-c", command],
-        read_notes=recipe.job_class is JobClass.TRAINING,
+        read_notes=recipe.job_class == "training",
     )

@@ -14,8 +14,8 @@ from django.db.models import Count, Sum
 from scheduling.models import UsageSample
 from teams import retention
 from teams.models import PoolPolicy
+from teams.models.job_class import RESERVED_FROM
 from workloads.models import Attempt
-from workloads.models.workload import RESERVED_FROM
 
 MINUTE_MS = 60_000
 SAMPLES_KEPT = timedelta(days=1)

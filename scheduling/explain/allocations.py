@@ -21,11 +21,11 @@ from scheduling import engine
 from scheduling.explain import last_cycle, newcomers
 from scheduling.explain.explanation import kind_of, label
 from teams.models import Pool, Team
+from teams.models.job_class import RESERVED_FROM
 from teams.permissions import outermost
 from teams.values import amount_text, devices_text
 from workloads import known
 from workloads.models import Attempt, Status, Workload
-from workloads.models.workload import RESERVED_FROM
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser

@@ -14,10 +14,12 @@ from scheduling.explain import workload as explaining
 from scheduling.reading import snapshot
 from scheduling.tests.conftest import Acme
 from scheduling.tests.factories import run_pods
-from teams.actors import Actor
+from teams.actors import Actor, Via
 from teams.models import Team
 from workloads import actions
 from workloads.models import Attempt, Status, Workload
+from workloads.requests import SubmissionRequest
+from workloads.submission import submit
 from workloads.tests.factories import make_workload
 
 ADMIN = Actor.system("test")
@@ -133,3 +135,23 @@ def test_the_picture_takes_as_many_queries_for_one_part_as_for_ten(one_node: Acm
         for _ in range(9):
             part(one_node, one_node.research)
     assert counts[0] == counts[1]
+
+
+def test_serving_and_reserved_work_lies_on_devices_of_its_own_whatever_else_is_placed(one_node: Acme) -> None:
+    """Two GPUs: the elastic halves share one, and the reserved half, whole by now, has the other for itself."""
+
+    def ask(name: str, **fields: object) -> Workload:
+        body = {"name": name, "team": one_node.research.slug, "image": "train:1", "gpus": 0.5, **fields}
+        return submit(by=Actor.person(one_node.owner, Via.API), requests=[SubmissionRequest.parse(body)])[0]
+
+    first = ask("first")
+    run_cycle()
+    reserved, second = ask("reserved", priority=100), ask("second")
+    cycles()
+    serving = ask("serving", job_class="serving", priority=25)
+    cycles()
+    assert device_of(first) == device_of(second) != device_of(reserved)
+    serving.refresh_from_db()
+    assert serving.status == Status.PENDING  # no GPU is empty: it goes beside nobody
+    held = Placement.objects.filter(attempt__workload=reserved).values_list("share_milli", flat=True)
+    assert list(held) == [1000]

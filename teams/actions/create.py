@@ -16,11 +16,13 @@ from teams.models import Binding, Role, Team
 from teams.permissions import Permission, require
 from teams.picture import lock_tree
 from teams.sight import TOPIC
+from teams.usual_classes import make_usual_classes
 from teams.values import MAX_DEPTH, MAX_SLUG, TeamChanges, slug_problem, team_problems
 
 
 def create_organisation(*, by: Actor, name: str) -> Team:
-    """Return the new root of the tree; a person who makes it becomes its organisation admin.
+    """Return the new root of the tree, with the usual job classes and priority tiers; a person who makes it becomes its
+    organisation admin.
 
     Only Chamber itself and superusers may: nobody has a role before there is a tree.
     """
@@ -30,6 +32,7 @@ def create_organisation(*, by: Actor, name: str) -> Team:
         if root := Team.objects.filter(depth=0).first():
             raise Conflict(f"There is an organisation already: {root.name}.")
         team = _insert(by, None, TeamChanges(name=name))
+        make_usual_classes()
         if by.user is not None:
             Binding.objects.create(team=team, user=by.user, role=Role.ORG_ADMIN)
             by.user.__dict__.pop("_chamber_roles", None)

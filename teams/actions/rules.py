@@ -19,8 +19,7 @@ READABLE = ("secrets", "config_maps", "cluster_secrets", "plain_variables")
 def set_rules(*, by: Actor, team: Team, version: int, rules: TeamRules) -> TeamPolicy:
     """Replace the team's own rules; return them. `version` is that of its policy, 0 where it has none yet.
 
-    Refused where a value is wider than the teams above allow, and where a team below the root has a table of
-    PriorityClasses. They hold for what is submitted from now on.
+    Refused where a value is wider than the teams above allow. They hold for what is submitted from now on.
     """
     with transaction.atomic():
         lock_tree()
@@ -29,7 +28,6 @@ def set_rules(*, by: Actor, team: Team, version: int, rules: TeamRules) -> TeamP
         if team.is_archived:
             raise Conflict(f"{team.name} is archived. Restore it before you change it.")
         if team.parent:
-            _refuse_classes(team, rules)
             _refuse_wider(team, effective_rules(team.parent), rules)
         stored = TeamPolicy.objects.filter(team=team).first()
         if version != (stored.version if stored else 0):
@@ -51,23 +49,12 @@ def _said(rules: TeamRules) -> dict[str, object]:
 
 
 def _write(team: Team, stored: TeamPolicy | None, rules: dict[str, object]) -> None:
-    classes = rules.pop("priority_classes", None)
     readable = {key: rules.pop(key) for key in READABLE if key in rules} or None
     if stored is None:
-        TeamPolicy.objects.create(team=team, rules=rules, priority_classes=classes, readable=readable)
+        TeamPolicy.objects.create(team=team, rules=rules, readable=readable)
         return
     row = TeamPolicy.objects.filter(team=team, version=stored.version)
-    row.update(rules=rules, priority_classes=classes, readable=readable, version=F("version") + 1)
-
-
-def _refuse_classes(team: Team, rules: TeamRules) -> None:
-    if rules.priority_classes is None:
-        return
-    root = Team.objects.get(pk=team.ancestor_ids()[0])
-    raise Refusal(
-        f"The table of PriorityClasses is the whole organisation's: set it at {root.name}, not at {team.name}.",
-        field="priority_classes",
-    )
+    row.update(rules=rules, readable=readable, version=F("version") + 1)
 
 
 def _refuse_wider(team: Team, above: EffectiveRules, rules: TeamRules) -> None:

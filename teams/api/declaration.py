@@ -1,4 +1,4 @@
-"""Pools, teams, PriorityClasses and sign-in as a file of `chamber apply` declares them: together or not at all."""
+"""Pools, teams, job classes, tiers and sign-in as a file of `chamber apply` declares them: together or not at all."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,21 +19,19 @@ from chamber.errors import NotAllowed, Refusal, StaleVersion, refusal_of
 from chamber.words import placed
 from teams import actions
 from teams.actions import PoolChanges
-from teams.api import shapes
+from teams.api import declared_shapes as shapes
 from teams.api.pools import policy_over
 from teams.api.requests import (
     actor,
     milli_keys,
-    person,
     pool_among,
     pools_for,
     team_among,
     teams_for,
 )
-from teams.api.rules import typed_rules
 from teams.api.teams import edit_of
 from teams.capacity import NodesMoved, capacity_milli, moved_nodes, oversubscribed, unserved_text
-from teams.models import Pool, Role, Team, TeamPolicy, TeamRules
+from teams.models import Pool, Role, Team
 from teams.picture import TreePicture, lock_tree
 from teams.values import ShareChanges, TeamChanges, share_problems, team_problems
 
@@ -64,9 +62,9 @@ class Declared(APIView):
 
         A dry run needs a token of the scope `read` and the right to see what it names; all else needs `manage`, or
         `admin` where it is more than a lead may.
-        At most 500 entries in each list, each thing once. In this order: pools, new teams, moves, limits and shares,
-        PriorityClasses, sign-in. Reservations are compared as they are before and after all of it. A version is that of
-        the row before the request; new rows have none.
+        At most 500 entries in each list, each thing once. In this order: tiers, job classes, pools, new teams, moves,
+        limits and shares, what teams narrow of classes, sign-in. Reservations are compared as they are before and after
+        all of it. A version is that of the row before the request; new rows have none.
         """
         values, wrong = _readable(request)
         dry_run: bool = values["dry_run"]
@@ -140,14 +138,8 @@ class _Unreadable:
         """Return the sentences: `teams.nlp.shares.main.reservation`, `pools.main.policy.queueing`."""
         told: dict[str, str] = {}
         for key, found in self._errors.items():
-            if key not in self._entries and key != "priority_classes":
+            if key not in self._entries:
                 told |= by_place(found, key)
-                continue
-            if key == "priority_classes":
-                table = found.get("priorities", found) if isinstance(found, dict) else found
-                # The field of the API is no word of the file.
-                texts = by_place(table, key).items()
-                told |= {place: text.removeprefix("priorities.") for place, text in texts}
                 continue
             for index, errors in found.items():
                 entry = self._body[key][index]
@@ -166,7 +158,7 @@ class _Unreadable:
 
 def _place_of(key: str, index: int, entry: Any) -> str:
     name = entry.get(shapes.Declaration.NAMED_BY[key]) if isinstance(entry, Mapping) else None
-    kind = "pools" if key in {"new_pools", "pools"} else "teams"
+    kind = {"new_pools": "pools", "new_teams": "teams", "moves": "teams", "edits": "teams"}.get(key, key)
     return f"{kind}.{name}" if isinstance(name, str) and name else f"{key}[{index}]"
 
 
@@ -240,6 +232,7 @@ class _Changes:
         """Do it in the order in which one may need the other."""
         self._teams = teams_for(self._request, _named(values))
         self._require_versions(values)
+        self._change_classes(values["tiers"], values["job_classes"])
         self._change_pools(values["new_pools"], values["pools"])
         self._make_teams(values["new_teams"])
         moves = self._move(values["moves"])
@@ -250,9 +243,7 @@ class _Changes:
                 actions.refuse_misplaced(
                     by=self._by, before=self._before, after=self.after, edits=edits, moves=moves
                 )
-        if values["priority_classes"] is not None:
-            with self._told():
-                self._set_classes(**values["priority_classes"])
+        self._narrow(values["narrowings"])
         if values["sign_in"] is not None:
             self._set_sign_in(**values["sign_in"])
 
@@ -311,6 +302,26 @@ class _Changes:
                         f"Somebody changed {team.name} since you read it: you edited version {version}, and "
                         f"it is at {team.version} now. Look again and repeat your change."
                     )
+
+    def _change_classes(self, tiers: list[dict[str, Any]], classes: list[dict[str, Any]]) -> None:
+        """Make and change tiers, then classes; of whoever may not, the values are checked by themselves."""
+        if not tiers and not classes:
+            return
+        allowed = False
+        with self._told("job classes and tiers"):
+            actions.require_classes(self._by)
+            allowed = True
+        for kind, entries in (("tiers", tiers), ("job_classes", classes)):
+            for each in entries:
+                slug, version = each.pop("slug"), each.pop("version")
+                if f"{kind}.{slug}" in self._failed:
+                    continue
+                noun = "tier" if kind == "tiers" else "job class"
+                with self._told(f"{noun} {slug}", f"{kind}.{slug}"):
+                    if allowed:
+                        actions.declare_class(by=self._by, kind=kind, slug=slug, version=version, values=each)
+                    else:
+                        actions.require_class_values(kind, slug, each)
 
     def _change_pools(self, new: list[dict[str, Any]], changed: list[dict[str, Any]]) -> None:
         slugs = [*(each["slug"] for each in new), *(each["pool"] for each in changed)]
@@ -422,16 +433,20 @@ class _Changes:
                     saved = actions.save_edits(by=self._by, edits=edits, before=TreePicture.load())
         return saved
 
-    def _set_classes(self, *, priorities: dict[str, int], version: int) -> None:
-        """Replace the root's table; its other rules stay."""
-        _typed({"priority_classes": priorities})
-        root = Team.objects.visible_to(person(self._request)).filter(depth=0).first()
-        if root is None:
-            raise NotAllowed("Only who sees the whole organisation may declare priority_classes.")
-        stored = TeamPolicy.objects.filter(team=root).first()
-        own = stored.typed.model_dump() if stored else {}
-        rules = _typed({**own, "priority_classes": priorities})
-        actions.set_rules(by=self._by, team=root, version=version, rules=rules)
+    def _narrow(self, asked: list[dict[str, Any]]) -> None:
+        """Replace what teams say of classes."""
+        for each in asked:
+            team, name = each["team"], each["job_class"]
+            if self._is_missing(team):
+                continue
+            with self._told(f"team {team}", f"teams.{team}.job_classes.{name}"):
+                actions.narrow_class(
+                    by=self._by,
+                    team=team_among(self._request, self._teams, team),
+                    slug=name,
+                    version=each["version"],
+                    values=each["values"],
+                )
 
     def _set_sign_in(
         self, *, groups: list[dict[str, Any]], version: int, second_factor: dict[str, Any] | None = None
@@ -460,13 +475,6 @@ class _Changes:
                 )
 
 
-def _typed(values: dict[str, Any]) -> TeamRules:
-    try:
-        return typed_rules(values)
-    except serializers.ValidationError as error:
-        raise refusal_of(by_place(error.detail), code="invalid") from error
-
-
 def _require_values(each: Mapping[str, Any]) -> None:
     """Refuse values of an edit that can be in no team."""
     problems = team_problems(cast("TeamChanges", milli_keys(dict(each), "maximum")))
@@ -490,5 +498,5 @@ def _of_teams(key: str) -> str:
 
 def _named(values: dict[str, Any]) -> set[str]:
     """Return the slugs of teams that a declaration speaks of."""
-    told = [*values["new_teams"], *values["moves"], *values["edits"]]
+    told = [*values["new_teams"], *values["moves"], *values["edits"], *values["narrowings"]]
     return {each[key] for each in told for key in ("team", "parent") if key in each}

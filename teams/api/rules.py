@@ -32,7 +32,6 @@ def _body(rules: TeamRules | EffectiveRules) -> dict[str, Any]:
         "config_maps": rules.config_maps,
         "cluster_secrets": rules.cluster_secrets,
         "plain_variables": rules.plain_variables,
-        "priority_classes": rules.priority_classes,
         "may_be_widened": rules.may_be_widened,
     }
 

@@ -4,6 +4,13 @@ from teams.models.audit import AuditEvent
 from teams.models.binding import Binding, Role
 from teams.models.chain import AuditChain, AuditCheck, AuditSeal, AuditUnsealed
 from teams.models.horizon import Horizon
+from teams.models.job_class import (
+    ClassNarrowing,
+    DeviceSharing,
+    JobClass,
+    OnPreemption,
+    PriorityTier,
+)
 from teams.models.policy import ANY, VOLUME_KINDS, PriorityRange, TeamPolicy, TeamRules
 from teams.models.pool import (
     CLUSTER_LABEL,
@@ -30,13 +37,18 @@ __all__ = [
     "AuditSeal",
     "AuditUnsealed",
     "Binding",
+    "ClassNarrowing",
+    "DeviceSharing",
     "ElasticPreemptionPolicy",
     "FairnessPolicy",
     "Horizon",
+    "JobClass",
+    "OnPreemption",
     "PlacementPolicy",
     "Pool",
     "PoolPolicy",
     "PriorityRange",
+    "PriorityTier",
     "ProviderGroup",
     "QueueingPolicy",
     "Role",

@@ -103,9 +103,6 @@ def _priority_class(name: str) -> str:
 
 
 ClassName = Annotated[str, AfterValidator(_priority_class)]
-ClassPriority = Annotated[int, Field(ge=0, le=1_000_000)]
-PriorityClasses = Annotated[dict[ClassName, ClassPriority], Field(max_length=MOST_CLASSES)]
-"""Priorities by the names of Kubernetes' PriorityClasses."""
 
 
 class TeamRules(BaseModel):
@@ -126,19 +123,16 @@ class TeamRules(BaseModel):
     cluster_secrets: SecretPatterns | None = None
     # Variables whose names look like those of secrets and whose values are none.
     plain_variables: VariablePatterns | None = None
-    # Priorities of such Jobs by the PriorityClass of their pods; the root's alone, for the whole organisation.
-    priority_classes: PriorityClasses | None = None
     # Whether teams below may be given wider rules than these.
     may_be_widened: bool | None = None
 
 
 class TeamPolicy(models.Model):
-    """The rules set at one team; its table of PriorityClasses, and which Secrets and ConfigMaps may be read, beside
-    those that every release can read.
-    """
+    """The rules set at one team; which Secrets and ConfigMaps may be read beside those that every release can read."""
 
     team = models.OneToOneField(Team, on_delete=models.CASCADE, primary_key=True, related_name="policy")
     rules = models.JSONField(default=dict)
+    # Read by the release before this one only, while both run: `PriorityTier` has it now.
     priority_classes = models.JSONField(
         null=True, help_text="Priorities by PriorityClass, for the whole organisation; of the root alone."
     )
@@ -158,5 +152,4 @@ class TeamPolicy(models.Model):
     @property
     def typed(self) -> TeamRules:
         """Return the rules, typed."""
-        classes = {} if self.priority_classes is None else {"priority_classes": self.priority_classes}
-        return TeamRules.model_validate(self.rules | classes | (self.readable or {}))
+        return TeamRules.model_validate(self.rules | (self.readable or {}))

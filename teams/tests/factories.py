@@ -9,12 +9,14 @@ from chamber.ids import new_id
 from chamber.models import User
 from teams.actors import Actor, Via
 from teams.models import Binding, Pool, Role, Share, Team, TeamPolicy
+from teams.usual_classes import make_usual_classes
 
 _numbers = itertools.count(1)
 
 
 def make_org(name: str = "Acme", **fields: Any) -> Team:
-    """Return the root of the tree, without any team below it."""
+    """Return the root of the tree, without any team below it, with the usual job classes and tiers."""
+    make_usual_classes()
     return _team(None, name, fields)
 
 

@@ -23,7 +23,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "new_teams": {"new_teams": [{"name": "Speech", "slug": "speech", "parent": "nlp"}]},
     "moves": {"moves": [{"team": "vision", "parent": "nlp", "version": 1}]},
     "edits": {"edits": [{"team": "nlp", "version": 1, "maximum": 30}]},
-    "priority_classes": {"priority_classes": {"priorities": {"training": 60}, "version": 0}},
+    "tiers": {"tiers": [{"slug": "urgent", "priority": 90, "priority_classes": ["urgent"]}]},
+    "job_classes": {"job_classes": [{"slug": "sweep", "tier": "low", "max_retries": 2}]},
 }
 EVERYTHING = {key: value for body in BODIES.values() for key, value in body.items()}
 
@@ -99,7 +100,7 @@ def test_a_token_of_each_scope_may_ask_and_only_admin_may_change(acme: Acme, sco
     if scope in {Scope.READ, Scope.SUBMIT}:
         assert told == [f"The token's scope is '{scope}'; this needs 'manage'."]
     elif scope == Scope.MANAGE:
-        assert told[0] == "pools spare, main: Your role does not let you change pools."
+        assert told[1] == "pools spare, main: Your role does not let you change pools."
         assert told[-1] == "The token's scope is 'manage'."
     else:
         assert told == []
@@ -122,11 +123,11 @@ def test_a_viewer_is_told_all_that_is_not_allowed(acme: Acme, api: Api) -> None:
     assert (answer.status_code, answer.json()["not_allowed"]) == (
         200,
         [
+            "job classes and tiers: Job classes and priority tiers are changed by organisation admins.",
             f"pools spare, main: {FOR_POOLS}",
             "team speech: Your role does not let you change teams, reservations and limits in NLP.",
             "team vision: To move Vision you need to be an admin of Research, too.",
             "team nlp: The limits and reservations of NLP are changed by an admin above NLP.",
-            "Only who sees the whole organisation may declare priority_classes.",
         ],
     )
 
@@ -238,8 +239,8 @@ def test_no_team_gets_below_the_last_level(acme: Acme, api: Api) -> None:
     [
         ({"pools": [{"pool": "main", "version": 7, "order": 9}]}, "pool main: Somebody changed Main since"),
         (
-            {"priority_classes": {"priorities": {"training": 60}, "version": 7}},
-            "Somebody changed the rules of Acme",
+            {"tiers": [{"slug": "high", "version": 7, "priority": 80}]},
+            "tier high: Somebody changed the tier High since you read it.",
         ),
         (
             {"moves": [{"team": "nlp", "parent": "vision", "version": 7}]},
@@ -290,7 +291,8 @@ def test_what_is_wrong_with_the_body_hides_nothing_that_is_wrong_in_its_lists(ac
             {"team": "nlp", "version": 1, "bursting_priority": 30},
             {"team": "vision", "version": 1, "shares": [{"pool": "main", "version": 0, "reservation": "x"}]},
         ],
-        "priority_classes": 3,
+        "tiers": [{"slug": "high", "version": 1, "priority": -1}],
+        "job_classes": 3,
     }
     before = _stored()
     answer = api(acme.org_admin).post(URL, body, format="json")
@@ -304,7 +306,8 @@ def test_what_is_wrong_with_the_body_hides_nothing_that_is_wrong_in_its_lists(ac
         "teams.lab.maximum",
         "teams.nlp.bursting_priority",
         "teams.vision.shares.main.reservation",
-        "priority_classes",
+        "tiers.high.priority",
+        "job_classes",
     }
     assert _stored() == before
 
@@ -317,9 +320,9 @@ def test_a_new_team_without_a_slug_is_called_by_its_name(acme: Acme, api: Api) -
 
 
 def test_a_wrong_name_of_a_priority_class_has_its_place(acme: Acme, api: Api) -> None:
-    body = {"priority_classes": {"priorities": {"A b!": 5}, "version": 0}}
+    body = {"tiers": [{"slug": "low", "version": 1, "priority_classes": ["fine", "A b!"]}]}
     answer = api(acme.org_admin).post(URL, body, format="json")
-    assert answer.json()["errors"].keys() == {"priority_classes.A b!"}
+    assert answer.json()["errors"].keys() == {"tiers.low.priority_classes[1]"}
 
 
 def test_a_hundred_of_each_cost_a_few_queries_each(acme: Acme, api: Api) -> None:
@@ -342,10 +345,10 @@ def test_a_hundred_of_each_cost_a_few_queries_each(acme: Acme, api: Api) -> None
     assert len(queries) < 100 * sum(writes.values()) + 60
 
 
-def test_a_viewer_of_the_whole_organisation_may_not_set_its_table(acme: Acme, api: Api) -> None:
+def test_a_viewer_of_the_whole_organisation_may_not_set_its_tiers(acme: Acme, api: Api) -> None:
     answer = api(member(acme.root, Role.VIEWER, "rolf")).post(
-        URL, {**BODIES["priority_classes"], "dry_run": True}, format="json"
+        URL, {**BODIES["tiers"], "dry_run": True}, format="json"
     )
     assert answer.json()["not_allowed"] == [
-        "Your role does not let you change teams, reservations and limits in Acme."
+        "job classes and tiers: Job classes and priority tiers are changed by organisation admins."
     ]

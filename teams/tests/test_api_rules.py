@@ -2,7 +2,7 @@
 
 import pytest
 
-from teams.models import AuditEvent, TeamPolicy
+from teams.models import TeamPolicy
 from teams.tests.conftest import Acme, Api
 from teams.tests.factories import set_rules
 
@@ -58,18 +58,3 @@ def test_what_cannot_be_is_a_problem_beside_its_field(
 def test_otherwise_they_stay(acme: Acme, api: Api, who: str, headers: dict[str, str], status: int) -> None:
     response = api(getattr(acme, who)).put(URL, {}, format="json", headers=headers)
     assert response.status_code == status
-
-
-def test_the_table_of_priority_classes_is_the_root_s(acme: Acme, api: Api) -> None:
-    body = {"priority_classes": {"training": 75}}
-    match = {"If-Match": '"0"'}
-    refused = api(acme.org_admin).put(URL, body, format="json", headers=match)
-    assert refused.status_code == 422
-    assert "set it at Acme, not at NLP" in str(refused.json())
-    root = f"/api/v1/teams/{acme.root.slug}/rules/"
-    assert api(acme.admin).put(root, body, format="json", headers=match).status_code in {403, 404}
-    saved = api(acme.org_admin).put(root, body, format="json", headers=match)
-    assert (saved.status_code, saved.json()["own"]["priority_classes"]) == (200, {"training": 75})
-    assert api(acme.researcher).get(URL).json()["effective"]["priority_classes"] == {"training": 75}
-    event = AuditEvent.objects.get(action="team.rules-changed")
-    assert (event.before, event.after) == ({}, body)

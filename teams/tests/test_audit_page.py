@@ -115,7 +115,7 @@ def test_a_day_is_meant_to_its_end(acted: Acme, sign_in: SignIn) -> None:
         ),
         (
             "action=tea",
-            "action is &#x27;tea&#x27;; allowed are audit, cluster, credential, group, member, namespace, "
+            "action is &#x27;tea&#x27;; allowed are audit, cluster, credential, group, job-class, member, namespace, "
             "organisation, person",
         ),
         ("action=pool.moved", "allowed are pool.created, pool.deleted, pool.edited."),

@@ -87,11 +87,6 @@ def test_a_researchers_priorities(priority: int, allowed: bool) -> None:
     assert PriorityLimits(75, 100).allow(priority) is allowed
 
 
-def test_forms_offer_the_tiers_within_reach() -> None:
-    assert PriorityLimits(75, 100).tiers == {"low": 25, "normal": 50, "high": 75, "reserved": 100}
-    assert PriorityLimits(50, None).tiers == {"low": 25, "normal": 50}
-
-
 def test_rules_are_read_down_the_tree_in_one_query(
     acme: Acme, django_assert_num_queries: pytest.FixtureRequest
 ) -> None:
@@ -160,15 +155,3 @@ def test_a_priority_is_capped_within_its_class_where_there_is_one(
     limits: tuple[int, int | None], asked: int, given: int
 ) -> None:
     assert PriorityLimits(*limits).cap(asked) == given
-
-
-def test_the_table_of_priority_classes_holds_below_the_root() -> None:
-    rules = merged([TeamRules(priority_classes={"training": 75}), NOTHING, NOTHING])
-    assert rules.priority_classes == {"training": 75}
-    assert merged([NOTHING]).priority_classes == {}
-
-
-@pytest.mark.parametrize("wrong", [{"Training": 5}, {"a": -1}, {"a": 1_000_001}, {"": 5}, {"a" * 254: 5}])
-def test_a_table_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValidationError):
-        TeamRules(priority_classes=wrong)

@@ -58,7 +58,7 @@ def test_takes_as_many_queries_whatever_the_number_of_members_and_teams(
         make_team(acme.nlp)
         member(acme.nlp, Role.RESEARCHER)
     browser = sign_in(acme.admin)
-    with django_assert_num_queries(13):  # type: ignore[operator]
+    with django_assert_num_queries(16):  # type: ignore[operator]
         browser.get(URL)
 
 
@@ -160,33 +160,6 @@ def test_rules_of_jobs_by_kubectl_are_set_and_kept(acme: Acme, sign_in: SignIn) 
     assert "as default; mounting nothing" in page
     answer = browser.post(f"{URL}rules/", {"version": "1", "volumes": "hostPath"})
     assert (answer.status_code, "hostPath&#x27; is none of" in answer.content.decode()) == (422, True)
-
-
-def test_the_organisation_s_priority_classes_are_set_on_the_root_s_page_and_shown_on_every_team_s(
-    acme: Acme, sign_in: SignIn
-) -> None:
-    browser = sign_in(acme.org_admin)
-    root = f"/teams/{acme.root.slug}/"
-    assert "priority_classes" in browser.get(root).content.decode()
-    assert "priority_classes" not in browser.get(URL).content.decode()
-    lines = " training = 75\r\n\r\nbatch=10\r\n"
-    answer = browser.post(f"{root}rules/", {"version": "0", "priority_classes": lines})
-    assert answer.status_code == 302
-    assert TeamPolicy.objects.get().typed.priority_classes == {"training": 75, "batch": 10}
-    assert TeamPolicy.objects.get().rules == {}  # which releases before this one can read, too
-    assert '<span class="mono">training</span> 75' in browser.get(URL).content.decode()
-    assert "training = 75" in browser.get(root).content.decode()
-    for wrong, words in (
-        ("training", "no line like"),
-        ("a = 1\na = 2", "a comes twice"),
-        ("a = 9999999", "priority_classes.a is 9999999; at most 1,000,000 is allowed."),
-        ("Ä = 1", "no name of a PriorityClass"),
-    ):
-        answer = browser.post(f"{root}rules/", {"version": "1", "priority_classes": wrong})
-        assert (answer.status_code, words in answer.content.decode()) == (422, True), wrong
-    assert TeamPolicy.objects.get().version == 1
-    browser.post(f"{root}rules/", {"version": "1", "priority_classes": ""})
-    assert TeamPolicy.objects.get().priority_classes is None
 
 
 @pytest.mark.parametrize("act", ["rename", "move", "archive", "unarchive", "rules"])

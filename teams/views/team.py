@@ -1,6 +1,7 @@
 """One team: its numbers, members, rules and trail; renaming, moving, archiving it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -9,12 +10,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
-from chamber.errors import Refusal
+from chamber.errors import Refusal, no_such
 from chamber.http import Watched, confirmed_deletion, page, posted_from
 from teams import actions
+from teams.class_forms import NarrowingForm
 from teams.forms import IdentityForm, MemberForm, MoveForm, RulesForm, show_refusal
+from teams.job_classes import ClassDefaults, OrganisationClasses
 from teams.members import members_of
-from teams.models import AuditEvent, Team, TeamPolicy, TeamRules
+from teams.models import AuditEvent, ClassNarrowing, Team, TeamPolicy, TeamRules
 from teams.permissions import Permission, grantable, may, paths_where, require, roles_on
 from teams.picture import TreePicture
 from teams.rows import Powers
@@ -32,13 +35,27 @@ def detail(request: HttpRequest, slug: str) -> HttpResponse:
     return render_team(request, team_for(request, slug), watched)
 
 
+@dataclass(frozen=True, slots=True)
+class TeamClassRow:
+    """What holds of a job class in a team, what the team says itself, and the form where that may be changed."""
+
+    found: ClassDefaults
+    own: ClassNarrowing | None
+    form: NarrowingForm | None
+
+
 def render_team(
-    request: HttpRequest, team: Team, watched: Watched | None = None, **forms: Any
+    request: HttpRequest,
+    team: Team,
+    watched: Watched | None = None,
+    narrow_form: list[TeamClassRow] | None = None,
+    **forms: Any,
 ) -> HttpResponse:
     """Answer the team's page; `forms` replace the empty ones, with 422 where one has errors."""
     user = person(request)
     powers, may_audit = Powers.of(user), may(user, Permission.VIEW_AUDIT, team)
     may_manage = powers.may_manage(team) and not team.is_archived
+    may_narrow = may(user, Permission.NARROW_CLASSES, team) and bool(team.parent_id) and not team.is_archived
     policies, picture = policies_of(team), TreePicture.load()
     rules = effective_by(team, policies)
     trail = AuditEvent.objects.visible_to(user).about(team) if may_audit else AuditEvent.objects.none()
@@ -54,6 +71,8 @@ def render_team(
         "services": _services(team, sees=may_audit or may(user, Permission.MANAGE_MEMBERS, team)),
         "rules": rules,
         "mine": limits_for(roles_on(user, team), rules),
+        "may_narrow": may_narrow,
+        "classes": narrow_form or _classes(team, may_narrow=may_narrow),
         "trail": trail[:RECENT],
         "may_audit": may_audit,
         "may_edit": (powers.may_limit(team) or powers.may_split(team)) and not team.is_archived,
@@ -62,7 +81,7 @@ def render_team(
         **_forms(request, team, policies.get(team.pk), TeamTree(picture.nodes), may_manage=may_manage),
         **forms,
     }
-    wrong = any(form.errors for form in forms.values())
+    wrong = bool(narrow_form) or any(form.errors for form in forms.values())
     return page(
         request,
         "teams/detail.html",
@@ -84,13 +103,28 @@ def _forms(
         "identity_form": IdentityForm(team=team) if may_manage else None,
         "move_form": MoveForm(team=team, parents=_new_parents(request, team, tree)) if may_move else None,
         "member_form": MemberForm(roles=roles) if roles and not team.is_archived else None,
-        "rules_form": _rules_form(team, policy) if may_manage else None,
+        "rules_form": _rules_form(policy) if may_manage else None,
     }
 
 
-def _rules_form(team: Team, policy: TeamPolicy | None, data: Any = None) -> RulesForm:
+def _classes(team: Team, *, may_narrow: bool, posted: str = "", data: Any = None) -> list[TeamClassRow]:
+    """Return a row for each class that is taken (3 queries); `data` is what was posted for the class `posted`."""
+    known = OrganisationClasses.read([team])
+    rows = []
+    for each in known.taken:
+        above, found = known.above(team, each.slug), known.of(team, each.slug)
+        own = known.narrowings.get(team.pk, {}).get(each.slug)
+        if above is None or found is None:
+            continue
+        sent = data if each.slug == posted else None
+        form = NarrowingForm(sent, above=above, own=own, known=known) if may_narrow else None
+        rows.append(TeamClassRow(found, own, form))
+    return rows
+
+
+def _rules_form(policy: TeamPolicy | None, data: Any = None) -> RulesForm:
     rules, version = (policy.typed, policy.version) if policy else (TeamRules(), 0)
-    return RulesForm(data, rules=rules, version=version, is_root=team.parent_id is None)
+    return RulesForm(data, rules=rules, version=version)
 
 
 def _shares(team: Team, picture: TreePicture, ancestors: Mapping[UUID, Team]) -> list[dict[str, Any]]:
@@ -222,7 +256,7 @@ def unarchive(request: HttpRequest, slug: str) -> HttpResponse:
 def rules(request: HttpRequest, slug: str) -> HttpResponse:
     """Set what the team's members may ask for."""
     team = team_for(request, slug)
-    form = _rules_form(team, TeamPolicy.objects.filter(team=team).first(), request.POST)
+    form = _rules_form(TeamPolicy.objects.filter(team=team).first(), request.POST)
     if form.is_valid():
         try:
             actions.set_rules(
@@ -234,3 +268,26 @@ def rules(request: HttpRequest, slug: str) -> HttpResponse:
             messages.success(request, "The rules are saved; they hold for what is submitted from now on.")
             return redirect("teams:detail", team.slug)
     return render_team(request, team, rules_form=form)
+
+
+@posted_from("teams:detail", "slug")
+def narrow(request: HttpRequest, slug: str, class_slug: str) -> HttpResponse:
+    """Set what the team says of a job class, for itself and those below."""
+    team = team_for(request, slug)
+    require(actor(request), Permission.NARROW_CLASSES, team)
+    rows = _classes(team, may_narrow=True, posted=class_slug, data=request.POST)
+    form = next((row.form for row in rows if row.found.slug == class_slug), None)
+    if form is None:
+        raise no_such("job class", class_slug, known=[row.found.slug for row in rows])
+    if form.is_valid():
+        version = form.cleaned_data["version"]
+        try:
+            actions.narrow_class(
+                by=actor(request), team=team, slug=class_slug, version=version, values=form.values()
+            )
+        except Refusal as refusal:
+            show_refusal(form, refusal)
+        else:
+            messages.success(request, "It is saved; it holds for what is submitted from now on.")
+            return redirect("teams:detail", team.slug)
+    return render_team(request, team, narrow_form=rows)

@@ -11,8 +11,9 @@ from django.db.models import F
 
 from chamber.errors import Conflict
 from chamber.words import count
+from teams.models.job_class import RESERVED_FROM
 from workloads.models import Attempt, Status, Workload
-from workloads.models.workload import ADMITTED, OPEN, RESERVED_FROM
+from workloads.models.workload import ADMITTED, OPEN
 from workloads.transitions import TRANSITIONS
 
 LOOKED_AT = (

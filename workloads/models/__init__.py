@@ -1,11 +1,12 @@
 """What users submit, its attempts, and everything that happened to it."""
 
+from teams.models import OnPreemption
 from workloads.models.attempt import Attempt, EndReason, Phase
 from workloads.models.credential import Credential, CredentialKind, NamedCredential
 from workloads.models.event import Event, EventKind
 from workloads.models.notes import AttemptNotes, Checkpoint
 from workloads.models.submission import Dependency, SubmissionKey
-from workloads.models.workload import JobClass, OnPreemption, Status, Workload
+from workloads.models.workload import Status, Workload
 
 __all__ = [
     "Attempt",
@@ -17,7 +18,6 @@ __all__ = [
     "EndReason",
     "Event",
     "EventKind",
-    "JobClass",
     "NamedCredential",
     "OnPreemption",
     "Phase",

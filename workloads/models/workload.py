@@ -8,12 +8,10 @@ from django.db.models import F, Q
 
 from chamber.ids import new_id
 from chamber.words import code_in_words
-from teams.models import Pool, Team
+from teams.models import OnPreemption, Pool, Team
+from teams.models.job_class import RESERVED_FROM
 from workloads import known
 from workloads.querysets import WorkloadQuerySet
-
-RESERVED_FROM = 100
-"""Workloads of this priority and above are reserved; below they are elastic."""
 
 WHOLE_DEVICE_MILLI = 1000
 
@@ -38,23 +36,6 @@ OPEN = (Status.PENDING, *ADMITTED)
 """Statuses that are not an end."""
 
 
-class JobClass(models.TextChoices):
-    """What kind of work it is; for reports, and for defaults of the form."""
-
-    TRAINING = "training", "Training"
-    EXPERIMENT = "experiment", "Experiment"
-    PREPROCESSING = "preprocessing", "Preprocessing"
-    BATCH_INFERENCE = "batch-inference", "Batch inference"
-    SERVING = "serving", "Serving"
-
-
-class OnPreemption(models.TextChoices):
-    """What becomes of a workload that is preempted."""
-
-    REQUEUE = "requeue", "Back to the queue"
-    STOP = "stop", "End as Preempted"
-
-
 class Workload(models.Model):
     """`pods` equal pods, each asking for `gpu_milli` (part of a GPU, or whole ones) or memory of one GPU."""
 
@@ -66,7 +47,11 @@ class Workload(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="workloads", db_index=False
     )
     team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="workloads", db_index=False)
-    job_class = models.CharField(max_length=16, choices=JobClass.choices, default=JobClass.EXPERIMENT)
+    job_class = models.CharField(
+        max_length=16,
+        default="experiment",
+        help_text="The name of its job class, kept whatever becomes of that.",
+    )
     priority = models.PositiveIntegerField(default=50)
 
     # What it asks for, per pod unless it says otherwise.
@@ -229,6 +214,11 @@ class Workload(models.Model):
     def reason_words(self) -> str:
         """Return the code of its reason in words, for where a line must do."""
         return code_in_words(self.reason_code)
+
+    @property
+    def job_class_words(self) -> str:
+        """Return the name of its job class in words."""
+        return code_in_words(self.job_class)
 
     @property
     def is_open(self) -> bool:

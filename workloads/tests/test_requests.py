@@ -59,8 +59,8 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "an image with blanks": ({"image": "a b"}, "image", "no blanks"),
     "no name": ({"name": " "}, "name", "name is missing"),
     "a long name": ({"name": "x" * 101}, "name", "at most 100 characters"),
-    "an unknown class": ({"job_class": "mining"}, "job_class", "'training', 'experiment'"),
-    "an unknown tier": ({"priority": "urgent"}, "priority", "low, normal, high, reserved"),
+    "a class without a name": ({"job_class": ""}, "job_class", "job_class is missing"),
+    "no name of a tier": ({"priority": "Very urgent!"}, "priority", "the name of a priority tier"),
     "a priority below none": ({"priority": -1}, "priority", "-1 is no priority: give a whole number from 0"),
     "a time limit in words": (
         {"time_limit": "4 fortnights"},
@@ -141,7 +141,7 @@ def test_words_of_people_become_numbers() -> None:
             "gang": False,
         }
     )
-    assert (asked.priority, asked.time_limit_seconds, asked.memory_mib) == (100, 5400, 65536)
+    assert (asked.priority, asked.time_limit_seconds, asked.memory_mib) == ("reserved", 5400, 65536)
     assert (asked.gpu_milli, asked.gpu_memory_mib, asked.starting_pods) == (None, 10240, 1)
     assert asked.command == ["sh", "-c", "echo hello"]
     assert asked.environment == {"EPOCHS": "3"}

@@ -117,7 +117,9 @@ def test_the_rules_of_the_team_bound_size_and_time(team: Team, owner: User, pool
     found = refused(owner, pods=5, time_limit="2h")
     assert found["pods"] == "It asks for 5 GPUs in all; NLP allows 4 GPUs at most."
     assert found["time_limit"] == "A time limit of 2h is longer than NLP allows: at most 1h."
-    assert "No time limit" in refused(owner, pods=1)["time_limit_seconds"]
+    assert "No time limit" in refused(owner, pods=1, time_limit="none")["time_limit"]
+    (taken,) = submit(by=actor(owner), requests=[request(pods=1)])
+    assert taken.time_limit_seconds == 3600  # that of its class is cut to it
 
 
 def test_what_does_not_exist_is_named_with_what_does(owner: User, pool: Pool) -> None:

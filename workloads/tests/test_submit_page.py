@@ -88,7 +88,7 @@ MISTAKES = {
     "no pods": ({"pods": "0"}, "pods", "at least 1 is allowed"),
     "no name": ({"name": ""}, "name", "Name is missing"),
     "a tier beyond me": ({"tier": "other", "priority": "150"}, "priority", "outside your range in NLP"),
-    "an unknown tier": ({"tier": "urgent"}, "tier", "&#x27;urgent&#x27; is no priority"),
+    "an unknown tier": ({"tier": "urgent"}, "tier", "There is no priority tier &#x27;urgent&#x27;"),
     "a label that steers": (
         {"labels": "k8s.io/a=b"},
         "labels",
@@ -115,7 +115,13 @@ def test_a_mistake_stands_beside_its_field_and_values_are_kept(
 
 
 def test_choosing_a_class_proposes_its_values_and_keeps_what_was_typed(signed_in: Client) -> None:
-    typed = {**FILLED, "propose": "1", "job_class": "serving", "proposed_for": "training"}
+    typed = {
+        **FILLED,
+        "propose": "1",
+        "job_class": "serving",
+        "proposed_for": "training",
+        "proposed_in": "nlp",
+    }
     typed |= {"tier": "normal", "time_limit_seconds": "24h", "max_retries": "7"}
     response = signed_in.post(URL, typed, headers={"HX-Request": "true"})
     assert response.content.decode().lstrip().startswith("<form")

@@ -1,4 +1,4 @@
-"""`chamber diff` and `chamber apply`: pools, teams, PriorityClasses and sign-in as a file declares them."""
+"""`chamber diff` and `chamber apply`: pools, teams, tiers, job classes and sign-in as a file declares them."""
 
 import sys
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ import click
 
 from chamber.cli import declared
 from chamber.cli.client import Client, Json, connect, segment
-from chamber.cli.declared import NEW_SHARE, NEW_TEAM, ApplyPlan
+from chamber.cli.declared import NEW_CLASS, NEW_SHARE, NEW_TEAM, ApplyPlan
 from chamber.cli.manifests import File
 from chamber.cli.output import Column, OutputFormat, Row, output_option, show, text
 from chamber.cli.status import Exit, Failure
@@ -38,7 +38,7 @@ file_option = click.option(
     "-f",
     "--file",
     required=True,
-    help="YAML or JSON with pools, teams, priority_classes, sign_in; - reads standard input.",
+    help="YAML or JSON with pools, teams, tiers, job_classes, sign_in; - reads standard input.",
 )
 
 
@@ -67,10 +67,9 @@ def diff(file: str, check: bool, form: OutputFormat) -> None:
 @file_option
 @output_option
 def apply(file: str, form: OutputFormat) -> None:
-    """Make pools, teams, the table of PriorityClasses and sign-in as a file says, and show what was changed.
+    """Make pools, teams, tiers, job classes and sign-in as a file says, and show what was changed.
 
-    What the file does not name stays as it is; nothing is taken away but PriorityClasses that are null. All is changed,
-    or nothing.
+    What the file does not name stays as it is; nothing is taken away. All is changed, or nothing.
     """
     wanted = declared.read(file)
     with wanted.file.told_at_least(), connect() as client:
@@ -81,12 +80,12 @@ def apply(file: str, form: OutputFormat) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Pools and teams as they are, by slug; the rules of the root, which have its PriorityClasses; sign-in."""
+    """Pools, teams, tiers and job classes as they are, by slug; sign-in."""
 
     pools: dict[str, Json]
     teams: dict[str, Json]
-    root: str = ""
-    rules: Json = field(default_factory=dict)
+    tiers: dict[str, Json] = field(default_factory=dict)
+    classes: dict[str, Json] = field(default_factory=dict)
     sign_in: Json = field(default_factory=dict)
 
 
@@ -95,18 +94,32 @@ def _plan(client: Client, wanted: declared.DeclaredFile) -> tuple[ApplyPlan, Pre
     pools = {pool["slug"]: pool for pool in client.rows("pools/")}
     teams = {team["slug"]: team for team in client.rows("teams/")}
     now = Present(pools, teams)
-    if wanted.priority_classes:
-        root = next((slug for slug, team in teams.items() if team["parent"] is None), None)
-        if root is None:
-            raise Failure(
-                "Only who sees the whole organisation may declare priority_classes.", Exit.NOT_FOUND
-            )
-        now = Present(pools, teams, root, client.get(f"teams/{segment(root)}/rules/"))
+    if wanted.tiers:
+        now = replace(now, tiers={tier["slug"]: tier for tier in client.rows("tiers/")})
+    if wanted.job_classes:
+        now = replace(now, classes={row["slug"]: row for row in client.rows("classes/")})
     if wanted.sign_in:
         now = replace(now, sign_in={**client.get("sign-in/"), "groups": _group_roles(client)})
-    classes = now.rules["own"]["priority_classes"] if now.root else None
-    plan = declared.compare(wanted, pools=pools, teams=teams, classes=classes, sign_in=now.sign_in)
+    narrowed = {
+        team["slug"]: _classes_of(client, team["slug"])
+        for team in wanted.teams
+        if team["job_classes"] and team["slug"] in teams
+    }
+    plan = declared.compare(
+        wanted,
+        pools=pools,
+        teams=teams,
+        tiers=now.tiers,
+        classes=now.classes,
+        narrowed=narrowed,
+        sign_in=now.sign_in,
+    )
     return plan, now
+
+
+def _classes_of(client: Client, team: str) -> dict[str, Json]:
+    """Return what holds of the job classes in a team, and what it says itself, by class."""
+    return {row["slug"]: row for row in client.rows(f"teams/{segment(team)}/classes/")}
 
 
 def _group_roles(client: Client) -> dict[tuple[str, str, str], str]:
@@ -165,11 +178,17 @@ def _body(plan: ApplyPlan, now: Present, *, dry_run: bool) -> Json:
         ],
         "edits": [_edit(slug, now.teams.get(slug, NEW_TEAM), edit) for slug, edit in plan.edits.items()],
     }
-    if plan.priority_classes is not None:
-        body["priority_classes"] = {
-            "priorities": plan.priority_classes,
-            "version": now.rules["version"],
-        }
+    for kind, items, there in (
+        ("tiers", plan.tiers, now.tiers),
+        ("job_classes", plan.job_classes, now.classes),
+    ):
+        if items:
+            body[kind] = [
+                {"slug": slug, "version": there.get(slug, NEW_CLASS)["version"], **item}
+                for slug, item in items.items()
+            ]
+    if plan.narrowings:
+        body["narrowings"] = plan.narrowings
     if plan.sign_in is not None:
         body["sign_in"] = {**plan.sign_in, "version": now.sign_in["version"]}
     return body

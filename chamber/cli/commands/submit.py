@@ -11,7 +11,7 @@ from chamber.cli import manifests
 from chamber.cli.client import Client, Json, connect
 from chamber.cli.columns import WORKLOADS
 from chamber.cli.commands.follow import wait_for
-from chamber.cli.output import OutputFormat, output_option, show
+from chamber.cli.output import Column, OutputFormat, Row, output_option, show
 from chamber.cli.status import Exit, Failure
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,9 +25,9 @@ OPTIONS = [
     click.option("--gpu-memory-mib", type=int, help="Memory of one GPU for each pod, instead of --gpus."),
     click.option("--pods", type=int, help="How many equal pods."),
     click.option("--min-pods", type=int, help="It starts with at least these; else with all together."),
-    click.option("--priority", help="0 to 99 is elastic, from 100 reserved; or low, normal, high, reserved."),
+    click.option("--priority", help="0 to 99 is elastic, from 100 reserved; or the name of a tier."),
     click.option(
-        "--class", "job_class", help="training, experiment, preprocessing, batch-inference or serving."
+        "--class", "job_class", help="Job class, such as training; else the organisation's default."
     ),
     click.option(
         "--pool", "pools", multiple=True, help="Acceptable pool, best first; may come several times."
@@ -56,9 +56,12 @@ OPTIONS = [
     click.option(
         "--shm-mib", type=int, help="Shared memory of each pod, a part of its memory; else half of it."
     ),
-    click.option("--time-limit", metavar="DURATION", help="Longest run, such as 90s, 30m, 4h, 2d."),
+    click.option(
+        "--time-limit", metavar="DURATION", help="Longest run, such as 90s, 30m, 4h, 2d; none: no limit."
+    ),
     click.option("--grace", metavar="DURATION", help="Time to end after it is asked to, such as 30s, 5m."),
     click.option("--on-preemption", type=click.Choice(["requeue", "stop"]), help="What then becomes of it."),
+    click.option("--max-requeues", type=int, help="How often it returns to the queue after a preemption."),
     click.option("--max-retries", type=int, help="How often to try again after a failure."),
     click.option(
         "--fail-if-impossible",
@@ -95,6 +98,19 @@ OPTIONS = [
 ]
 
 
+def _why(row: Row) -> str:
+    reason = row["reason"]
+    return " ".join(filter(None, (reason["message"], reason["next_step"]))) if reason else ""
+
+
+PREVIEWS = [
+    Column("Workload", lambda row: row["name"]),
+    Column("Outcome", lambda row: row["outcome"]),
+    Column("What would happen", lambda row: row["message"]),
+    Column("Why", _why),
+]
+
+
 PAIRS = {
     "environment": "--env",
     "labels": "--label",
@@ -120,11 +136,17 @@ def workload_options(command: F) -> F:
 @click.option(
     "--idempotency-key", help="Name of this submission: repeated with it, nothing is submitted twice."
 )
+@click.option("--dry-run", is_flag=True, help="Check it, say what would become of it, and submit nothing.")
 @click.option("--wait", is_flag=True, help="Wait until all have ended; the exit status tells how.")
 @output_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def submit(
-    file: str | None, idempotency_key: str | None, wait: bool, form: OutputFormat, **flags: Any
+    file: str | None,
+    idempotency_key: str | None,
+    dry_run: bool,
+    wait: bool,
+    form: OutputFormat,
+    **flags: Any,
 ) -> None:
     """Submit one workload by flags, or several from a file, and print their names.
 
@@ -133,14 +155,35 @@ def submit(
     \b
         chamber submit --team nlp --image python:3.12 --gpus 1 -- python train.py
 
-    With -f, flags change every workload of the file. Several are taken all or none.
+    With -f, flags change every workload of the file. Several are taken all or none. With --dry-run nothing is
+    submitted: each is checked and answered as if it alone were.
     """
+    if dry_run and (wait or idempotency_key):
+        raise click.UsageError("--dry-run submits nothing: leave --wait and --idempotency-key out.")
     asked = asked_for(file, flags)
+    if dry_run:
+        with asked.told_at_least(), connect() as client:
+            show_previews(client, asked, form)
+        return
     with asked.told_at_least(), connect() as client:
         made = send(client, asked, idempotency_key or str(uuid.uuid4()))
         show(made, OutputFormat.NAME if form is OutputFormat.TABLE else form, WORKLOADS)
         if wait:
             wait_for(client, [workload["slug"] for workload in made])
+
+
+def show_previews(client: Client, asked: manifests.File, form: OutputFormat) -> None:
+    """Say what would become of each workload, by the scheduler's answer; nothing is submitted."""
+    if asked.problems:
+        raise _mistakes(client, asked)
+    workloads = asked.documents
+    try:
+        answer = client.post("preview/", workloads[0] if len(workloads) == 1 else {"workloads": workloads})
+    except Failure as failure:
+        raise asked.refused(failure) from failure
+    show(answer["workloads"], form, PREVIEWS)
+    if answer["others"]:
+        click.echo(f"{answer['others']:,} more are right; what becomes of these is not worked out.", err=True)
 
 
 def asked_for(file: str | None, flags: dict[str, Any]) -> manifests.File:

@@ -9,9 +9,8 @@ from rest_framework.test import APIClient
 from agentlink.tests.factories import make_cluster, make_node
 from chamber.models import Scope, User
 from chamber.tests.cli.conftest import Run
-from teams.models import AuditEvent, Pool, Role, Share, Team
-from teams.rules import effective_rules
-from teams.tests.factories import make_team, member, set_rules, set_share
+from teams.models import AuditEvent, ClassNarrowing, JobClass, Pool, PriorityTier, Role, Share, Team
+from teams.tests.factories import make_team, member, set_share
 
 Become = Callable[..., str]
 
@@ -119,7 +118,7 @@ def test_limits_and_shares_are_saved_together_or_not_at_all(run: Run, olga: User
             6,
             "main.reservation is 'many'; it must be a number of GPUs",
         ),
-        ("priority_classes: {training: 1000001}", 6, "training is 1000001; at most 1,000,000 is allowed"),
+        ("tiers: {high: {priority: 1000001}}", 6, "priority is 1000001; at most 1,000,000 is allowed"),
     ],
 )
 def test_what_apply_refuses_diff_refuses_and_nothing_of_it_is_done(
@@ -208,8 +207,8 @@ def test_what_differs_can_be_asked_for_by_a_script(run: Run, olga: User, become:
         ("teams: [{slug: nlp}, {slug: nlp}]", (2, "the team nlp comes twice")),
         ("pools: [{slug: main}]\n---\npools: [{slug: main}]", (2, "the pool main comes twice")),
         (
-            "priority_classes: {a: 1}\n---\npriority_classes: {a: 2}",
-            (2, "the PriorityClass a comes twice"),
+            "tiers: {a: {priority: 1}}\n---\ntiers: {a: {priority: 2}}",
+            (2, "the tier a comes twice"),
         ),
         ("teams: [{slug: nlp, shares: [main]}]", (2, "nlp.shares must be a mapping")),
         (
@@ -219,7 +218,7 @@ def test_what_differs_can_be_asked_for_by_a_script(run: Run, olga: User, become:
         ("pools: [{slug: main, policy: [strict]}]", (2, "main.policy must be a mapping, not ['strict']")),
         (
             "workloads: []",
-            (2, "line 1: workloads: there is no 'workloads' here; known are pools, teams, prio"),
+            (2, "line 1: workloads: there is no 'workloads' here; known are pools, teams, tiers"),
         ),
         ("- nlp", (2, "give pools and teams, each a list")),
         ("", (2, "declares no pools and no teams")),
@@ -323,50 +322,103 @@ def test_a_circle_of_parents_is_refused(run: Run, olga: User, become: Become) ->
     assert not Team.objects.filter(slug__in=["a", "b", "c"]).exists()
 
 
-def test_the_table_of_priority_classes_is_made_true_key_by_key(
+CLASSES = """\
+tiers:
+  high: {least_role: lead, priority_classes: [training-high]}
+  urgent: {priority: 90}
+job_classes:
+  training: {time_limit: 12h, max_retries: 3}
+  sweep: {tier: urgent, time_limit: none}
+"""
+
+
+def test_tiers_and_classes_are_made_true_value_by_value(
     run: Run, org: Team, olga: User, become: Become
 ) -> None:
     become(olga)
-    set_rules(org, largest_workload_milli=8000)
-    applied = run("apply", "-f", "-", "-o", "json", stdin="priority_classes: {training: 60, batch: 10}")
+    shown = run("diff", "-f", "-", "-o", "json", stdin=CLASSES)
+    assert not PriorityTier.objects.filter(slug="urgent").exists()
+    applied = run("apply", "-f", "-", "-o", "json", stdin=CLASSES)
     assert (applied.exit_code, applied.stderr) == (0, "")
-    changes = json.loads(applied.stdout)
-    assert [(row["kind"], row["name"], row["before"], row["after"]) for row in changes] == [
-        ("priority class", "training", None, 60),
-        ("priority class", "batch", None, 10),
+    assert applied.stdout == shown.stdout
+    assert [
+        (row["kind"], row["name"], row["field"], row["before"], row["after"])
+        for row in json.loads(applied.stdout)
+    ] == [
+        ("tier", "high", "least_role", "researcher", "lead"),
+        ("tier", "high", "priority_classes", [], ["training-high"]),
+        ("tier", "urgent", "", None, "new"),
+        ("tier", "urgent", "priority", None, 90),
+        ("job class", "training", "max_retries", 1, 3),
+        ("job class", "training", "time_limit_seconds", 86400, 43200),
+        ("job class", "sweep", "", None, "new"),
+        ("job class", "sweep", "tier", None, "urgent"),
+        ("job class", "sweep", "time_limit_seconds", None, None),
     ]
-    again = run("apply", "-f", "-", stdin="priority_classes: {training: 70, batch: null}")
-    assert again.exit_code == 0
-    rules = effective_rules(org)
-    assert (rules.priority_classes, rules.largest_workload_milli) == ({"training": 70}, 8000)
-    assert AuditEvent.objects.latest("at").after["priority_classes"] == {"training": 70}
-    check = run("diff", "-f", "-", "--check", stdin="priority_classes: {training: 70}")
+    sweep = JobClass.objects.select_related("tier").get(slug="sweep")
+    assert (sweep.tier.priority, sweep.time_limit_seconds, sweep.name) == (90, None, "Sweep")
+    assert JobClass.objects.get(slug="training").time_limit_seconds == 43200
+    check = run("diff", "-f", "-", "--check", stdin=CLASSES)
     assert (check.exit_code, check.stderr) == (0, "Nothing differs.\n")
+
+
+def test_what_a_team_narrows_is_made_true_value_by_value(
+    run: Run, nlp: Team, olga: User, become: Become
+) -> None:
+    become(olga)
+    text = "teams: [{slug: nlp, job_classes: {training: {time_limit: 2h, max_retries: 0}}}]"
+    applied = run("apply", "-f", "-", "-o", "json", stdin=text)
+    assert (applied.exit_code, applied.stderr) == (0, "")
+    assert [(row["field"], row["before"], row["after"]) for row in json.loads(applied.stdout)] == [
+        ("training max_retries", None, 0),
+        ("training time_limit_seconds", None, 7200),
+    ]
+    more = "teams: [{slug: nlp, job_classes: {training: {time_limit: none, sharing: never}}}]"
+    assert run("apply", "-f", "-", stdin=more).exit_code == 0
+    own = ClassNarrowing.objects.get(team=nlp)
+    assert (own.time_limit_seconds, own.max_retries, own.sharing) == (None, 0, "never")
+    assert run("diff", "-f", "-", "--check", stdin=more).exit_code == 0
+    wider = run("apply", "-f", "-", stdin="teams: [{slug: nlp, job_classes: {training: {max_retries: 5}}}]")
+    assert wider.exit_code == 6
+    assert "line 1: teams.nlp.job_classes.training.max_retries: 5 retries are more than 1" in wider.stderr
+    new = "teams: [{slug: lab, parent: nlp, job_classes: {serving: {tier: low}}}]"
+    assert run("apply", "-f", "-", stdin=new).exit_code == 0
+    assert ClassNarrowing.objects.get(team__slug="lab").tier == PriorityTier.objects.get(slug="low")
 
 
 @pytest.mark.parametrize(
     ("text", "code", "words"),
     [
-        ("priority_classes: [training]", 2, "must be a mapping"),
-        ("priority_classes: {training: high}", 2, "training must be a priority, or null"),
-        ("priority_classes: {Training: 5}", 6, "no name of a PriorityClass"),
-        ("priority_classes: {training: 1000001}", 6, "training is 1000001; at most 1,000,000 is allowed"),
+        ("teams: [{slug: nlp, job_classes: {nix: {tier: low}}}]", 3, "There is no job class 'nix'"),
+        ("teams: [{slug: nlp, job_classes: {training: {colour: red}}}]", 2, "there is no 'colour' here"),
+        ("teams: [{slug: nlp, job_classes: [training]}]", 2, "must be a mapping"),
+        ("tiers: [high]", 2, "must be a mapping"),
+        ("tiers: {high: 3}", 2, "high must be a mapping with name, priority,"),
+        ("tiers: {Urgent: {priority: 5}}", 6, "A tier is called by 1 to 40 small letters"),
+        ("tiers: {urgent: {}}", 6, "priority is missing: urgent is new."),
+        ("tiers: {urgent: {priority: 50}}", 6, "Normal has the priority 50 already."),
+        ("tiers: {normal: {retired: true}}", 5, "Normal is the tier of the job class Training"),
+        ("job_classes: {sweep: {tier: hgih}}", 6, "There is no tier 'hgih'. Did you mean 'high'?"),
+        ("job_classes: {serving: {tier: low, max_retries: 101}}", 6, "max_retries is 101; at most 100"),
+        ("job_classes: {experiment: {retired: true}}", 5, "cannot be retired: make another class"),
     ],
 )
-@pytest.mark.usefixtures("as_olga")
-def test_a_table_that_cannot_be_is_refused(run: Run, org: Team, text: str, code: int, words: str) -> None:
+@pytest.mark.usefixtures("as_olga", "nlp")
+def test_classes_that_cannot_be_are_refused_and_nothing_is_done(
+    run: Run, text: str, code: int, words: str
+) -> None:
+    before = AuditEvent.objects.count()
     refused = run("apply", "-f", "-", stdin=text)
     assert (refused.exit_code, words in refused.stderr) == (code, True), refused.stderr
-    assert effective_rules(org).priority_classes == {}
+    assert AuditEvent.objects.count() == before
 
 
-def test_nobody_but_an_organisation_admin_sets_the_table(
-    run: Run, org: Team, nlp: Team, become: Become
-) -> None:
+def test_nobody_but_an_organisation_admin_changes_classes(run: Run, nlp: Team, become: Become) -> None:
     become(member(nlp, Role.ADMIN, "nora"))
-    refused = run("apply", "-f", "-", stdin="priority_classes: {training: 60}")
-    assert refused.exit_code in {3, 4, 6}, refused.stderr
-    assert effective_rules(org).priority_classes == {}
+    refused = run("apply", "-f", "-", stdin=CLASSES)
+    assert refused.exit_code == 4, refused.stderr
+    assert "are changed by organisation admins" in refused.stderr
+    assert not PriorityTier.objects.filter(slug="urgent").exists()
 
 
 MISTAKES = """\
@@ -396,8 +448,8 @@ teams:
   - slug: below
     parent: speech
 ---
-priority_classes:
-  training: 1000001
+tiers:
+  high: {priority: 1000001}
 """
 TOLD = [
     "  line 3: pools.main.order is 'soon'; it must be a whole number.",
@@ -412,7 +464,7 @@ TOLD = [
     "  line 19: A reservation is from 0 to 1,000,000 GPUs, not -1 GPU.",
     "  line 20: There is no team 'nobody' that you may see; to make it, name its parent.",
     "  line 23: A bursting priority is a whole number from 1 to 10, not 30.",
-    "  line 28: training is 1000001; at most 1,000,000 is allowed.",
+    "  line 28: priority is 1000001; at most 1,000,000 is allowed.",
 ]
 
 
@@ -432,7 +484,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines_whoever_asks(
             assert len(told) == 1, (line, result.stderr)
             assert told[0].endswith(text), result.stderr
         assert result.stderr.count("\n  line ") == len(TOLD), result.stderr
-        rights = "Applying it needs rights that you do not have:\n  pool"
+        rights = "Applying it needs rights that you do not have:\n  job classes"
         assert (rights in result.stderr) == (role == Role.VIEWER), result.stderr
     assert not AuditEvent.objects.exclude(action="token.created").exists()
 
@@ -451,7 +503,7 @@ def test_all_mistakes_are_told_at_once_with_their_lines_whoever_asks(
             "teams.nlp.shares.main.reservation: NLP's reservation of 2 GPUs in Main is above its maximum of 1 GPU.",
         ),
         ("teams: [{slug: nlp, name: ''}]", "teams.nlp.name is ''; it may not be empty."),
-        ("priority_classes: {Training: 5}", "is no name of a PriorityClass"),
+        ("tiers: {x: {priority: 1, priority_classes: [Training]}}", "is no name of a PriorityClass"),
     ],
 )
 def test_who_may_only_read_is_told_of_values_that_cannot_be(
@@ -495,10 +547,12 @@ teams:
 workloads: []
 pools:
   main: 3
-priority_classes:
+tiers:
   a: high
-  b: 1000001
-  c: 2030-01-31
+  b: {priority: 1000001}
+  c: {priority: 2030-01-31, colour: red}
+job_classes:
+  d: {tier: low, time_limit: soon}
 """
 FORM_TOLD = [
     "  line 4: teams.nlp.burst is given again.",
@@ -507,11 +561,15 @@ FORM_TOLD = [
     "  line 7: teams.nlp.shares.main must be a mapping with reservation and maximum, not 3.",
     "  line 7: teams.nlp.shares.spare.gpus: there is no 'gpus' here; known are reservation, maximum.",
     "  line 8: teams[1]: each of teams is a mapping with a slug, not {'name': 'x'}.",
-    "  line 11: workloads: there is no 'workloads' here; known are pools, teams, priority_classes, sign_in.",
+    "  line 11: workloads: there is no 'workloads' here; known are pools, teams, tiers, job_classes, sign_in.",
     "  line 12: pools must be a list, not {'main': 3}.",
-    "  line 15: priority_classes.a must be a priority, or null to take it out; not 'high'.",
-    "  line 16: priority_classes.b is 1000001; at most 1,000,000 is allowed.",
-    "  line 17: priority_classes.c is the date 2030-01-31; put quotes around it.",
+    "  line 15: tiers.a must be a mapping with name, priority, least_role, priority_classes, retired; not 'high'.",
+    "  line 16: tiers.b.priority is 1000001; at most 1,000,000 is allowed.",
+    "  line 17: tiers.c.priority is the date 2030-01-31; put quotes around it.",
+    "  line 17: tiers.c.colour: there is no 'colour' here; known are name, priority, least_role, priority_classes, "
+    "retired.",
+    "  line 19: job_classes.d.time_limit: 'soon' is not a duration: write seconds, or numbers with w, d, h, m or s, "
+    "such as 30m, 4h or 1h 30m.",
 ]
 
 

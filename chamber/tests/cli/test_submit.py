@@ -305,3 +305,35 @@ def test_a_single_workload_s_mistake_has_its_line_but_not_that_of_what_a_flag_sa
     assert flag.stderr == "Error: standard input: pods is 0; at least 1 is allowed.\n"
     both = run("submit", "--team", "nlp", "--image", "x", "--time-limit", "4 fortnights")
     assert "  time_limit: '4 fortnights'" in both.stderr or "'4 fortnights' is not a duration" in both.stderr
+
+
+def test_a_dry_run_tells_the_scheduler_s_answer_and_submits_nothing(run: Run) -> None:
+    told = run(*NEEDED, "--gpus", "4", "--dry-run")
+    assert told.exit_code == 0, told.stderr
+    assert "OUTCOME" in told.stdout.upper()
+    rows = json.loads(run(*NEEDED, "--gpus", "4", "--dry-run", "-o", "json").stdout)
+    assert [row["name"] for row in rows] == ["train"]
+    assert rows[0]["outcome"] in {"starts", "waits"}
+    assert not Workload.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("--gpus", "1.25"), 6, "nearest legal values are 1 and 2"),
+        (("--class", "trianing"), 6, "There is no job class 'trianing'. Did you mean 'training'?"),
+        (("--priority", "hgih"), 6, "There is no priority tier 'hgih'"),
+        (("--wait",), 2, "--dry-run submits nothing"),
+    ],
+)
+def test_a_dry_run_refuses_what_a_submission_refuses(
+    run: Run, words: tuple[str, ...], code: int, told: str
+) -> None:
+    result = run(*NEEDED, *words, "--dry-run")
+    assert (result.exit_code, told in result.stderr) == (code, True), result.stderr
+
+
+def test_a_limit_of_none_and_returns_are_flags(run: Run) -> None:
+    assert run(*NEEDED, "--time-limit", "none", "--max-requeues", "3").exit_code == 0
+    workload = Workload.objects.get()
+    assert (workload.time_limit_seconds, workload.max_requeues) == (None, 3)
