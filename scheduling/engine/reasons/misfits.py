@@ -83,11 +83,8 @@ def _in_smaller_pods(
     """As many GPUs in smaller pods that fit into the empty pool, the largest first; ``None`` where a pod does not ask
     for more GPUs than the largest nodes have."""
     asked, most = found.asked_milli or 0, found.limit_milli or 0
-    if (
-        found.code is not ReasonCode.LARGER_THAN_ANY_NODE
-        or not asked > most >= GPU_MILLI
-        or not request.whole
-    ):
+    too_large = found.code is ReasonCode.LARGER_THAN_ANY_NODE and asked > most >= GPU_MILLI
+    if not (too_large and request.whole):
         return None
     fitting = []
     for size in range(most // GPU_MILLI, 0, -1):
