@@ -507,3 +507,10 @@ def test_a_priority_class_has_the_priority_of_its_tier_and_is_capped_like_a_labe
     assert Workload.objects.get().priority == priority
     assert words in verdict.note
     assert bool(verdict.note) is bool(words)
+
+
+def test_a_tier_that_researchers_may_not_use_lowers_a_job(place: Place, bound: BoundNamespace) -> None:
+    PriorityTier.objects.filter(slug="high").update(least_role=Role.LEAD)
+    verdict = discover(Hand(place.cluster), job(priority="high"))["u1"]
+    assert Workload.objects.get().priority == 74
+    assert "Its priority 75 was lowered to 74" in verdict.note

@@ -10,7 +10,7 @@ from agentlink.tests.factories import make_cluster, make_node
 from chamber.errors import NotAllowed, NotVisible, Refusal
 from chamber.models import User
 from teams.actors import Actor
-from teams.models import Pool, Role, Team
+from teams.models import JobClass, Pool, PriorityTier, Role, Team
 from teams.tests.factories import actor, make_pool, member, set_rules
 from workloads import known
 from workloads.models import EventKind, Status, Workload
@@ -185,3 +185,40 @@ def test_what_cannot_be_read_and_what_is_not_there_are_told_together(owner: User
         submit(by=actor(owner), requests=[request(team="nobody", pools=["mian"]), request(pools=["mian"])])
     assert refused.value.fields.keys() == {"workloads[0].team", "workloads[0].pools", "workloads[1].pools"}
     assert not Workload.objects.exists()
+
+
+@pytest.mark.parametrize("asked", ["high", 75, 90])
+def test_a_tier_is_for_its_roles_by_name_and_by_number(
+    team: Team, owner: User, pool: Pool, asked: object
+) -> None:
+    PriorityTier.objects.filter(slug="high").update(least_role=Role.LEAD)
+    set_rules(team, researcher_priority={"elastic_max": 99, "reserved_max": 100})
+    set_rules(team.parent or team, may_be_widened=True)
+    number = 75 if asked == "high" else asked
+    assert refused(owner, priority=asked) == {
+        "priority": f"Priority {number} is of the tier High (75 to 99), which takes the role Lead or more in NLP."
+    }
+    assert submit(by=actor(owner), requests=[request(priority=74)])[0].priority == 74
+    lead = member(team, Role.LEAD)
+    assert submit(by=actor(lead), requests=[request(priority=asked)])[0].priority == number
+
+
+def test_a_class_whose_priority_one_may_not_give_is_told_with_it(team: Team, owner: User, pool: Pool) -> None:
+    set_rules(team, researcher_priority={"elastic_max": 75, "reserved_max": None})
+    told = refused(owner, job_class="serving")["priority"]
+    assert told.startswith(
+        "Priority 100, which Serving has, is outside your range in NLP: 0 to 75 for elastic work"
+    )
+
+
+def test_a_class_that_is_none_or_retired_takes_nothing(owner: User, pool: Pool) -> None:
+    assert refused(owner, job_class="trianing") == {
+        "job_class": "There is no job class 'trianing'. Did you mean 'training'?"
+    }
+    JobClass.objects.filter(slug="training").update(retired_at=timezone.now())
+    assert (
+        "is retired and takes nothing new. There are: experiment,"
+        in refused(owner, job_class="training")["job_class"]
+    )
+    JobClass.objects.all().delete()
+    assert "There is no job class yet" in refused(owner)["job_class"]
