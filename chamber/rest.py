@@ -187,6 +187,15 @@ def _media_types(classes: Iterable[Any]) -> list[str]:
 class Negotiation(DefaultContentNegotiation):
     """Chooses a form of the answer; a `?format=` that there is not is refused with those that there are."""
 
+    def select_renderer(
+        self, request: Request, renderers: Iterable[Any], format_suffix: str | None = None
+    ) -> tuple[Any, str]:
+        """Return who renders, and the kind of the answer; one that is asked for without a name is refused, too."""
+        if not request.query_params.get("format", "any"):
+            self.filter_renderers(renderers, "")
+        chosen: tuple[Any, str] = super().select_renderer(request, renderers, format_suffix)
+        return chosen
+
     def filter_renderers(self, renderers: Iterable[Any], format: str) -> list[Any]:  # noqa: A002 - DRF's signature
         """Return the renderers of this format."""
         known = list(renderers)

@@ -200,6 +200,7 @@ WRONG_DOORS = [
         422,
         "'xml' is not allowed for format; allowed are 'json' or 'api'.",
     ),
+    ("get", "/api/v1/me/?format=", {}, 422, "'' is not allowed for format; allowed are 'json' or 'api'."),
     (
         "post",
         "/api/v1/tokens/",
