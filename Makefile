@@ -81,10 +81,10 @@ plants: setup  ## Plant bugs, one after the other: chaos has to catch each
 	$(BIN)/python -m chaos.plants
 
 fuzz: setup-dev  ## The agents' link and scenario files under many thousands of wrong inputs (EXAMPLES=20000)
-	CHAMBER_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest agentlink/tests/test_fuzz.py scheduling/tests/scenario/test_fuzz.py -q
+	CHAMBER_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest agentlink/tests/test_fuzz.py scheduling/tests/scenario/test_fuzz.py -q -o timeout=0
 
 fuzz-api: setup-dev  ## The API as each role, asked what its document allows and what it does not (EXAMPLES=50 of each operation)
-	CHAMBER_FUZZ_EXAMPLES=$(if $(filter file,$(origin EXAMPLES)),50,$(EXAMPLES)) $(BIN)/python -m pytest tests/test_fuzz_api.py -q $(ARGS)
+	CHAMBER_FUZZ_EXAMPLES=$(if $(filter file,$(origin EXAMPLES)),50,$(EXAMPLES)) $(BIN)/python -m pytest tests/test_fuzz_api.py -q -o timeout=0 $(ARGS)
 
 histories: setup-dev  ## Random histories: the state kept between cycles decides as one made anew (COUNT=10000 SEED=1)
 	$(BIN)/python -m scheduling.tests.proof.histories --count $(COUNT) --seed $(SEED) --check

@@ -45,3 +45,8 @@ def test_hooks_run_what_the_gate_runs() -> None:
     hooks = (ROOT / ".pre-commit-config.yaml").read_text()
     for command in re.findall(r"\$\(BIN\)/(.+)", lint):
         assert command.removesuffix(" .") in hooks.replace(" --force-exclude", "").replace(".venv/bin/", "")
+
+
+def test_a_test_that_hangs_ends(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.pluginmanager.hasplugin("timeout")
+    assert 0 < float(pytestconfig.getini("timeout")) <= 600
