@@ -9,6 +9,7 @@ from celery.exceptions import CDeprecationWarning, CPendingDeprecationWarning, S
 from celery.worker import state
 from celery.worker.consumer import Consumer
 from django.db import connection
+from kombu.transport import redis
 
 from chamber import stores
 from chamber.celery import app
@@ -27,6 +28,7 @@ LEAVING_SECONDS = 1
 def run(*, queue: str, concurrency: int, grace_seconds: int) -> int:
     """Work until a signal; return the exit status. What is under way is finished first, within the grace."""
     warnings.simplefilter("ignore", SecurityWarning)  # about a user whom the container does not have
+    redis.Transport.Channel = Channel
     stores.name_connections(app, stores.worker_name(queue))
     worker = _CeleryWorker(
         app=app,
@@ -48,6 +50,20 @@ def run(*, queue: str, concurrency: int, grace_seconds: int) -> int:
     worker.start()
     logger.info("This worker has stopped.")
     return int(worker.exitcode or 0)
+
+
+class Channel(redis.Channel):
+    """A channel that is closed with its connection says so to whatever still wants to go through it.
+
+    A task that ends while Redis goes away is acknowledged on it a moment later: for kombu that was a fault of the code,
+    which ended the worker.
+    """
+
+    def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
+        if self.connection is None:
+            raise ConnectionError("The connection to Redis was closed meanwhile.")
+        found: dict[str, Any] = super()._connparams(asynchronous)  # type: ignore[no-untyped-call]
+        return found
 
 
 class _CeleryWorker(Worker):
