@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import urlsplit
 
 import hypothesis
@@ -17,6 +18,7 @@ import pytest
 from django.conf import settings
 from django.core.cache import caches
 from django.db import connection
+from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 from xdist.remote import Producer
 
@@ -195,55 +197,30 @@ def namespace(control_plane: Path) -> Iterator[namespaces.Namespace]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_topics() -> Iterator[None]:
-    """Versions of live topics, and what a process remembers, do not leak from one test into the next."""
+def _tests_begin_alike(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have a process remember nothing of the test before, and what it asks now and then be asked already.
+
+    One fixture, since each costs every test. Asked already is what pages ask once a second (few tests run the cycles
+    that would keep them from saying that none ends; `silence.forget` has it asked anew), every two seconds
+    (`sign_in.forget`), of a session once a minute (but in tests marked `notes_sessions`), and once for all who see the
+    same teams (but in tests marked `reads_tree`).
+    """
+    silence._kept = (math.inf, silence.Silence())
+    caches["process"].set(sign_in.ASKED, (None,), None)
+    if "notes_sessions" not in request.keywords:
+        monkeypatch.setattr(sessions, "is_due", lambda _: False)
+    if "reads_tree" not in request.keywords:
+        monkeypatch.setattr(sight, "_teams", lru_cache(lambda _paths, _version: "known"))
     yield
     live.forget()
     known.forget()
     submission.forget()
     caches["process"].clear()
+    _give_up_leaked_connections()
 
 
-@pytest.fixture(autouse=True)
-def _nobody_is_over_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests ask very often from one address: requests and submissions are bounded in those of `chamber.limits` only."""
-    for name in ("person", "token", "parts", "address", "anonymous", "submissions", "open"):
-        monkeypatch.setitem(settings.LIMITS, name, 0)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_silent() -> None:
-    """What a process asks once a second, whatever its pages, is asked already; `silence.forget` has it asked anew.
-
-    Few tests run the cycles that would keep pages from saying that none ends.
-    """
-    silence._kept = (math.inf, silence.Silence())
-
-
-@pytest.fixture(autouse=True)
-def _no_second_factor_is_required() -> None:
-    """What a process asks every two seconds is asked already; `sign_in.forget` has it asked anew."""
-    caches["process"].set(sign_in.ASKED, (None,), None)
-
-
-@pytest.fixture(autouse=True)
-def _sessions_are_noted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is noted of a session once a minute, whatever its pages, is noted already, but in the tests of it."""
-    if "notes_sessions" not in request.keywords:
-        monkeypatch.setattr(sessions, "is_due", lambda _: False)
-
-
-@pytest.fixture(autouse=True)
-def _the_tree_is_known(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process asks once for all who see the same teams is asked already, but in the tests of it."""
-    if "reads_tree" not in request.keywords:
-        monkeypatch.setattr(sight, "_teams", lru_cache(lambda _paths, _version: "known"))
-
-
-@pytest.fixture(autouse=True)
-def _leaked_connections() -> Iterator[None]:
+def _give_up_leaked_connections() -> None:
     """Give the pool up where threads that ended with their event loop have taken its connections along."""
-    yield
     pool = getattr(connection, "_connection_pools", {}).get(connection.alias)
     if pool is not None:
         counts = pool.get_stats()
@@ -251,10 +228,19 @@ def _leaked_connections() -> Iterator[None]:
             connection.close_pool()  # type: ignore[attr-defined]
 
 
-@pytest.fixture(autouse=True)
-def _quick_passwords(settings: object) -> None:
-    """Passwords hashed quickly: tests sign in often and guard no secrets."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # type: ignore[attr-defined]
+@pytest.fixture(scope="session", autouse=True)
+def _many_requests_and_quick_passwords() -> Iterator[None]:
+    """Tests ask very often from one address: requests and submissions are bounded in those of `chamber.limits` only.
+
+    Passwords are hashed quickly: tests sign in often and guard no secrets.
+    """
+    hashers = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    bounded = ("person", "token", "parts", "address", "anonymous", "submissions", "open")
+    with (
+        mock.patch.dict(settings.LIMITS, dict.fromkeys(bounded, 0)),
+        override_settings(PASSWORD_HASHERS=hashers),
+    ):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
