@@ -26,7 +26,7 @@ from chamber import live, sessions
 from chamber.collecting import keep_what_is_loaded, without_collecting
 from chamber.live import shared
 from chamber.middleware import StaticFilesMiddleware
-from rig import answers, emptying, kubernetes, migrated, namespaces, servers, spreading
+from rig import answers, emptying, kubernetes, migrated, namespaces, processes, servers, spreading
 from scheduling.explain import silence, submission
 from teams import sight, sign_in
 from workloads import known
@@ -135,6 +135,7 @@ def pytest_configure(config: pytest.Config) -> None:
             f"CHAMBER_TEST_REQUIRE names {', '.join(sorted(unknown))}; allowed: {allowed}."
         )
     _share_no_redis(os.environ.get("PYTEST_XDIST_WORKER", ""))
+    processes.Forking.begin()
     _wait_for_servers()
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 import yaml
 
-from rig import servers
+from rig import processes, servers
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPOSE = ROOT / "deploy" / "compose.yaml"
@@ -110,7 +110,7 @@ class ServiceProcess:
         self._asked_to_stop = False
         program = [sys.executable, "-m", "chamber.cli"] if self.command[0] == "chamber" else [self.command[0]]
         with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
+            self.process = processes.Popen(
                 [*program, *self.command[1:]],
                 stdout=output,
                 stderr=output,
@@ -229,15 +229,7 @@ class Deployment:
 
     def run(self, *arguments: str, text: str | None = None) -> "subprocess.CompletedProcess[str]":
         """Run a command of the project's Python with the deployment's environment, and return how it went."""
-        return subprocess.run(
-            [sys.executable, *arguments],
-            env=self.environment,
-            cwd=ROOT,
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return processes.run([sys.executable, *arguments], env=self.environment, cwd=ROOT, text=text)
 
     def migrate(self) -> None:
         """Run the one-shot service; raise `DeploymentFailed`."""

@@ -6,12 +6,13 @@ What tests are about migrations, or of a server's first start, makes its own.
 import fcntl
 import os
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+from rig import processes
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = "chamber.sqlite3"
@@ -44,13 +45,10 @@ def copy_of(folder: Path, wanted: Path) -> None:
 
 def _migrate(folder: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CHAMBER_")}
-    done = subprocess.run(
+    done = processes.run(
         [sys.executable, "-m", "chamber.cli", "migrate"],
         env={**kept, "CHAMBER_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "chamber.settings"},
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     if done.returncode != 0:
         (folder / FILE).unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rig import migrated
+from rig import migrated, processes
 from rig.deployment import TRUST
 from tests import shared
 from tests.deployment_fixtures import first_team, mended, second_team, team
@@ -85,7 +85,7 @@ def start_demo(data: Path, *options: str, port: int | None = None) -> Demo:
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     root = Path(__file__).parent.parent
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = processes.Popen[bytes](
             command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=root
         )
 
@@ -113,7 +113,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @contextmanager
 def _demonstrated(folder: Path) -> Iterator[Demo]:
-    running = start_demo(folder, "--no-stream")
+    with processes.Forking.off():
+        running = start_demo(folder, "--no-stream")
     yield running
     printed = running.stop()
     assert "Traceback" not in printed, printed

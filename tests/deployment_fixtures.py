@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import psycopg
 import pytest
 import redis
 
-from rig import deployment, servers
+from rig import deployment, processes, servers
 from rig.deployment import Deployment, ServiceProcess
 from rig.spreading import DEPLOYMENT_THAT_STOPS, unit_of
 from tests import shared
@@ -28,17 +28,22 @@ KEY = "an-example-of-a-long-enough-key-0123456789"
 
 
 @contextmanager
-def deployed() -> Iterator[Deployment]:
-    """Run a deployment with the demo's people and one simulated cluster inside the block."""
-    with deployment.running() as running:
-        running.add_agent(CLUSTER, deployment.nodes(CLUSTER, 4))
+def deployed(*, started: bool = False) -> Iterator[Deployment]:
+    """Run a deployment with the demo's people and one simulated cluster inside the block.
+
+    `started`: each of its processes begins by a start of its own (see `rig.processes`), unless it is begun again.
+    """
+    with ExitStack() as stack:
+        with processes.Forking.off() if started else nullcontext():
+            running = stack.enter_context(deployment.running())
+            running.add_agent(CLUSTER, deployment.nodes(CLUSTER, 4))
         yield running
 
 
 @pytest.fixture(scope="session")
 def first_team(pytestconfig: pytest.Config) -> Iterator[Deployment]:
     """The deployment of most tests that need one; it ends with the last of them in this process."""
-    with shared.until_the_last(pytestconfig, deployed()) as running:
+    with shared.until_the_last(pytestconfig, deployed(started=True)) as running:
         yield running
 
 
@@ -190,9 +195,7 @@ def chamber(*words: str, **environment: str) -> "subprocess.CompletedProcess[str
     """Run a command with nothing but this environment, and return how it went."""
     kept = {"PATH": "/usr/bin:/bin", "CHAMBER_SECRET_KEY": KEY, **environment}
     command = [sys.executable, "-m", "chamber.cli", *words]
-    return subprocess.run(
-        command, env=kept, cwd=deployment.ROOT, capture_output=True, text=True, timeout=180, check=False
-    )
+    return processes.run(command, env=kept, cwd=deployment.ROOT, seconds=180)
 
 
 def refused(status: int, *words: str, **environment: str) -> str:

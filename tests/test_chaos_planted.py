@@ -11,6 +11,7 @@ from chaos.faults import ASTRAY
 from chaos.planted import BUGS, environment
 from chaos.plants import PLANTS
 from chaos.run import choose
+from rig import processes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,9 +37,7 @@ def python(code: str, variables: dict[str, str]) -> "subprocess.CompletedProcess
     """Run code in a process of its own, on SQLite and without Redis."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CHAMBER_")}
     given = {**kept, "DJANGO_SETTINGS_MODULE": "chamber.settings", "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=given, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    return processes.run([sys.executable, "-c", code], env=given, cwd=ROOT)
 
 
 def test_each_bug_has_a_run_that_catches_it() -> None:

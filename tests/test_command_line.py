@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rig import processes
 from tests.conftest import CHAMBER, Demo
 from tests.test_demo import connected
 from tests.waiting import until
@@ -25,10 +26,7 @@ def rosa(demo: Demo, tmp_path: Path) -> Run:
     environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "TZ": "UTC"}
 
     def chamber(*arguments: str, stdin: str = "") -> Done:
-        return subprocess.run(
-            [*CHAMBER, *arguments],
-            input=stdin, env=environment, capture_output=True, text=True, timeout=180, check=False,
-        )  # fmt: skip
+        return processes.run([*CHAMBER, *arguments], text=stdin, env=environment, seconds=180)
 
     signed_in = chamber(
         "login", "--url", demo.url, "--username", "rosa", "--password-stdin", stdin=demo.passwords["rosa"]

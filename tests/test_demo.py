@@ -1,7 +1,6 @@
 """The demo as a newcomer starts it: two words, one process, everything connected."""
 
 import socket
-import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -11,15 +10,14 @@ from typing import Any
 
 import httpx
 
+from rig import processes
 from tests.conftest import CHAMBER, Demo, free_port, start_demo
 from tests.waiting import in_one_window, until
 
 
 def refused(*options: str) -> str:
     """Return the one sentence by which `chamber demo` refuses to start."""
-    done = subprocess.run(
-        [*CHAMBER, "demo", *options], capture_output=True, text=True, timeout=180, check=False
-    )
+    done = processes.run([*CHAMBER, "demo", *options], seconds=180)
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1, done.stderr

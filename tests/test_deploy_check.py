@@ -1,9 +1,10 @@
 """What Django itself finds unwise in the settings of a production install: nothing."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+from rig import processes
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ROOT / "deploy/systemd/environment"
@@ -30,9 +31,7 @@ def installed(folder: Path) -> dict[str, str]:
 def checked(environment: dict[str, str]) -> tuple[int, str]:
     """Return the status of Django's check of a deployment, and what it says."""
     command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = processes.run(command, cwd=ROOT, env=environment, seconds=120)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -13,7 +13,7 @@ import httpx
 import psycopg
 import pytest
 
-from rig import deployment
+from rig import deployment, processes
 from rig.deployment import Deployment
 from tests.deployment_fixtures import KEY, chamber, refused, says, started, told
 from tests.waiting import until
@@ -190,5 +190,5 @@ def test_several_that_migrate_at_once_do_it_once(team: Deployment) -> None:
     with another_database(team, "fresh") as fresh:
         command = [sys.executable, "-m", "chamber.cli", "migrate"]
         environment = {"PATH": "/usr/bin:/bin", "CHAMBER_SECRET_KEY": KEY, "CHAMBER_DATABASE": fresh}
-        both = [subprocess.Popen(command, env=environment, cwd=deployment.ROOT) for _ in range(2)]
+        both = [processes.Popen[bytes](command, env=environment, cwd=deployment.ROOT) for _ in range(2)]
         assert [one.wait(300) for one in both] == [0, 0]

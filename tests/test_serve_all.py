@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from rig import deployment, servers
+from rig import deployment, processes, servers
 from tests.waiting import until
 
 KEY = "an-example-of-a-long-enough-key-0123456789"
@@ -25,16 +25,14 @@ def environment(data: Path) -> dict[str, str]:
 
 def run(variables: dict[str, str], *words: str, text: str = "", status: int = 0) -> str:
     command = [sys.executable, "-m", "chamber.cli", *words]
-    done = subprocess.run(
-        command, env=variables, cwd=deployment.ROOT, input=text, capture_output=True, text=True, check=False
-    )
+    done = processes.run(command, env=variables, cwd=deployment.ROOT, text=text)
     assert done.returncode == status, done.stderr
     return done.stdout or done.stderr
 
 
 def started(variables: dict[str, str], log: Path, *words: str) -> "subprocess.Popen[bytes]":
     with log.open("wb") as output:
-        return subprocess.Popen(
+        return processes.Popen(
             [sys.executable, "-m", "chamber.cli", *words],
             env=variables,
             cwd=deployment.ROOT,

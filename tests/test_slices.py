@@ -10,6 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
+from rig import processes
 from tests.conftest import CHAMBER, Demo, migrated_folder, start_demo
 from tests.test_browser import Visitor, browser
 from tests.test_demo import status_of, submit
@@ -39,7 +40,7 @@ def sliced(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Iterat
         (folder / "token").write_text(made["token"])
         options = ("--url", demo.url, "--token-file", folder / "token", "--simulate", folder / "nodes.json")
         with (folder / "agent.log").open("wb") as log:
-            agent = subprocess.Popen(
+            agent = processes.Popen[bytes](
                 [*CHAMBER, "agent", *map(str, options)], stdout=log, stderr=log, cwd=ROOT
             )
         with demo.api("olga") as api:

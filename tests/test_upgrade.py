@@ -8,15 +8,15 @@ from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
+from rig import processes
+
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE = ("chamber", "0002_marks_and_totals")
 
 
 def run(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "CHAMBER_DATA": str(folder), "DJANGO_SETTINGS_MODULE": "chamber.settings"}
-    return subprocess.run(
-        [sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    return processes.run([sys.executable, *words], cwd=ROOT, env=environment)
 
 
 def rows(folder: Path, query: str, *values: str) -> list[tuple[str, ...]]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from django.conf import settings as django_settings
 from chamber import live, stores
 from chamber.live import _send, hub, shared
 from chamber.live.announcer import Announcer
-from rig import servers
+from rig import processes, servers
 
 pytestmark = pytest.mark.redis
 
@@ -50,7 +49,7 @@ def in_another_process(redis: servers.Redis, code: str, **environment: str) -> s
         **environment,
     }
     command = [sys.executable, "-c", OTHER.format(code)]
-    return subprocess.run(command, env=variables, check=True, capture_output=True, text=True).stdout
+    return processes.run(command, env=variables, check=True).stdout
 
 
 def test_a_version_is_the_same_in_every_process(redis: servers.Redis) -> None:

@@ -21,6 +21,7 @@ from agentlink.protocol import Error, ErrorCode, Heartbeat, Hello
 from agentlink.tests.agent.test_runner import Script, agent, script, work
 from agentlink.tests.agents import nodes, running
 from chamber import logs
+from rig import processes
 
 __all__ = ["script"]
 
@@ -118,7 +119,7 @@ def test_its_log_is_json_with_the_cluster_on_each_line_when_asked(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         command = ["agent", "--url", url, "--token-file", str(token), "--simulate", str(nodes_file), *words]
-        started = subprocess.Popen(
+        started = processes.Popen[str](
             [sys.executable, "-m", "chamber.cli", *command],
             stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3], env=os.environ | environment,
         )  # fmt: skip

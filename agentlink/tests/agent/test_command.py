@@ -13,6 +13,7 @@ import pytest
 
 from agentlink.agent import command
 from agentlink.agent.command import BadInput, read_nodes
+from rig import processes
 
 CSV = "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,262144,2,P100\nn2,96000,393216,8,V100M32\n"
 
@@ -111,7 +112,7 @@ def test_a_signal_stops_the_agent_in_order(tmp_path: Path, sign: signal.Signals)
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        agent = subprocess.Popen(
+        agent = processes.Popen[str](
             [sys.executable, "-c", program, url, str(token), str(nodes)],
             stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3], env=os.environ,
         )  # fmt: skip

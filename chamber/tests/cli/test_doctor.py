@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from chamber.cli.commands.doctor import doctor
+from rig import processes
 from rig.migrated import FILE, copy_of
 from rig.namespaces import Namespace
 
@@ -20,13 +21,8 @@ ROOT = Path(__file__).resolve().parents[3]
 def run(folder: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CHAMBER_")}
     good = {"CHAMBER_DATA": str(folder), "CHAMBER_SECRET_KEY": "k3V9xq-0Zr7LwYt2mB8pQf5sJd1HnUc6E"}
-    return subprocess.run(
-        [sys.executable, "-m", "chamber.cli", *arguments],
-        env={**kept, **good, **environment},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    return processes.run(
+        [sys.executable, "-m", "chamber.cli", *arguments], env={**kept, **good, **environment}, cwd=ROOT
     )
 
 
