@@ -12,7 +12,6 @@ from uuid import UUID
 from agentlink.protocol import AssignedCredentials, AssignedLogin, AssignedSecret
 from agentlink.protocol.messages import SINCE_0_2
 from agentlink.protocol.releases import numbers
-from chamber.encryption import UnreadableSecret
 from teams import rules
 from teams.models import Team
 from workloads.credentials import actions, handed, keys, policy, usable
@@ -91,7 +90,7 @@ class Handing:
     def _opened(row: Credential) -> dict[str, Any]:
         try:
             return keys.opened(row)
-        except (UnreadableSecret, keys.NoKey) as error:
+        except keys.UNREADABLE as error:
             raise CannotHand(
                 "credential-unreadable", f"The server cannot decrypt the credential {row.reference}."
             ) from error

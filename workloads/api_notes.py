@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chamber import invalid, limits, notes
+from chamber.bodies import Body
 from chamber.errors import NotAllowed, Refusal
 from chamber.notes import BadNote, Note, NoteProblem, Read, shown
 from chamber.words import nearest
@@ -31,7 +32,7 @@ FIELDS = ("checkpoint", "progress", "links")
 CHECKPOINT = ("step", "at", "attempt")
 
 
-class CheckpointBody(serializers.Serializer[Any]):
+class CheckpointBody(Body):
     """A checkpoint: its step, and if need be when it was saved and by which attempt."""
 
     step = serializers.IntegerField(min_value=0, max_value=notes.MOST_STEP)
@@ -43,7 +44,7 @@ class CheckpointBody(serializers.Serializer[Any]):
     )
 
 
-class NotesBody(serializers.Serializer[Any]):
+class NotesBody(Body):
     """What an attempt says of itself: at least one of these."""
 
     checkpoint = CheckpointBody(required=False)

@@ -74,6 +74,10 @@ PLAN_QUOTA = "plan-quota"
 """Said of namespaces that are bound to a team only."""
 REFUSED = "refused"
 """The kind of reason that a workload has while it waits, because its cluster did not take it."""
+OF_CREDENTIALS = frozenset(
+    {CREDENTIAL_UNUSABLE, "credential-unreadable", "secret-not-allowed", "agent-too-old"}
+)
+"""Why the server does not hand an attempt what its workload names, before a cluster is told of it."""
 LASTING = frozenset(
     {
         "pod-security",
@@ -85,7 +89,7 @@ LASTING = frozenset(
         "refused",
     }
     | {"namespace-missing", "namespace-not-kept", "config-missing"}
-    | {"credential-unusable", "credential-unreadable", "secret-not-allowed", "agent-too-old"}
+    | OF_CREDENTIALS
 )
 """Refusals that do not pass by themselves."""
 OF_LEVEL = frozenset({"pod-security"})

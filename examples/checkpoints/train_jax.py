@@ -24,14 +24,14 @@ FOLDER = Path(os.environ.get("CHECKPOINT_DIR", "checkpoints"))
 NOTICE = Path(os.environ.get("NOTICE", "/run/chamber/notice"))
 
 
-class State(NamedTuple):
+class TrainState(NamedTuple):
     """Everything that going on needs."""
 
     step: int
     weights: Any
 
 
-def tell(state: State, steps: int) -> None:
+def tell(state: TrainState, steps: int) -> None:
     """Tell Chamber what is saved and how far it is; that Chamber cannot be reached stops no training."""
     if RANK != 0:
         return
@@ -49,24 +49,24 @@ def tell(state: State, steps: int) -> None:
         print(f"Chamber was not told of step {state.step}: {error}", flush=True)
 
 
-def save(state: State, steps: int) -> None:
+def save(state: TrainState, steps: int) -> None:
     """Save the state, whole or not at all; only then say so."""
     if RANK == 0:
         new = FOLDER / "new.pickle"
-        new.write_bytes(pickle.dumps(State(state.step, np.asarray(state.weights))))
+        new.write_bytes(pickle.dumps(TrainState(state.step, np.asarray(state.weights))))
         new.replace(FOLDER / "latest.pickle")
     tell(state, steps)
 
 
-def restore() -> State:
+def restore() -> TrainState:
     """Return the state to go on from: a new one where nothing is saved."""
     latest = FOLDER / "latest.pickle"
     if not latest.exists():
-        return State(0, jnp.zeros(8))
-    state: State = pickle.loads(latest.read_bytes())
+        return TrainState(0, jnp.zeros(8))
+    state: TrainState = pickle.loads(latest.read_bytes())
     known = os.environ.get("CHAMBER_RESUMED_FROM", "none")
     print(f"Going on from step {state.step}; Chamber knows of step {known}.", flush=True)
-    return State(state.step, jnp.asarray(state.weights))
+    return TrainState(state.step, jnp.asarray(state.weights))
 
 
 def loss(weights: Any, inputs: Any) -> Any:
@@ -97,7 +97,7 @@ def main() -> None:
     noticed = False
     while state.step < asked.steps:
         inputs = jnp.asarray(chance.normal(size=(32, 8)))
-        state = State(state.step + 1, train_step(state.weights, inputs))
+        state = TrainState(state.step + 1, train_step(state.weights, inputs))
         told = not noticed and NOTICE.exists() and NOTICE.stat().st_size > 0
         noticed = noticed or told
         if state.step % asked.every == 0 or told or stopping or state.step == asked.steps:

@@ -33,6 +33,10 @@ class NoKey(Conflict):
         super().__init__(f"This server has no key that encrypts credentials. Its operator can {ADVICE}.")
 
 
+UNREADABLE = (UnreadableSecret, NoKey)
+"""What `opened` raises where the values cannot be had."""
+
+
 def is_there() -> bool:
     """Return whether there is a key, or one is made as soon as it is needed."""
     return bool(settings.CREDENTIALS_KEYS) or _is_development()
