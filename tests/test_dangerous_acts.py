@@ -50,7 +50,13 @@ HARMLESS = {
     *("POST chamber:people-csv", "POST account_password_strength"),
     *("POST teams:tree", "POST scheduling:preview", "POST scheduling:what-if-teams"),
     *("POST scheduling:what-if-team", "POST scheduling:what-if-drain", "POST scheduling:what-if-pool"),
-    *("POST api-preview", "POST api-what-if", "POST agentlink:sync", "POST chamber:demo-agent"),
+    *(
+        "POST api-preview",
+        "POST api-what-if",
+        "POST agentlink:sync",
+        "POST api-attempt-notes",
+        "POST chamber:demo-agent",
+    ),
 }
 
 
