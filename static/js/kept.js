@@ -7,7 +7,10 @@ const NEVER = ["password", "file", "hidden", "submit", "button", "reset", "image
 
 const here = () => location.pathname + location.search;
 const formKey = (form) => `${form.getAttribute("action") ?? ""}#${form.getAttribute("id") ?? ""}`;
-const isKept = (field) => field.name && !NEVER.includes(field.type) && field.autocomplete !== "one-time-code";
+// A password that is shown is of type text.
+const isSecret = (field) => /password|one-time-code/.test(field.autocomplete)
+  || (field.id && document.querySelector(`[data-show="${CSS.escape(field.id)}"]`));
+const isKept = (field) => field.name && !field.hidden && !NEVER.includes(field.type) && !isSecret(field);
 const fieldsOf = (form) => [...form.elements].filter(isKept);
 
 const isToggle = (field) => field.type === "checkbox" || field.type === "radio";
@@ -41,20 +44,25 @@ function write(entry) {
   }
 }
 
-function read() {
-  try {
-    return JSON.parse(sessionStorage.getItem(KEY));
-  } catch {
-    return null;
-  }
-}
-
 function forget() {
   try {
     sessionStorage.removeItem(KEY);
   } catch {
     // There was none.
   }
+}
+
+/** What is kept; null where there is nothing, or it was too old and is forgotten. */
+function read() {
+  let entry = null;
+  try {
+    entry = JSON.parse(sessionStorage.getItem(KEY));
+  } catch {
+    return null;
+  }
+  if (!entry || Date.now() - entry.at <= LONGEST_MS) return entry;
+  forget();
+  return null;
 }
 
 function keep(forms) {
@@ -97,10 +105,11 @@ function fill(form, kept) {
 export function bringBack() {
   const entry = read();
   if (!entry) return;
+  setTimeout(read, entry.at + LONGEST_MS + 1 - Date.now()); // also where nobody comes back
   const { person, signIn } = document.body.dataset;
   if (location.pathname === signIn) write({ ...entry, awaited: true });
   else if (!person) return; // on the way in: a second factor, a new password
-  else if (!entry.awaited || entry.person !== person || Date.now() - entry.at > LONGEST_MS) forget();
+  else if (!entry.awaited || entry.person !== person) forget();
   else if (entry.path === here()) {
     forget();
     const forms = [...document.forms];
