@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import monotonic
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
@@ -27,7 +28,12 @@ MOST_AT_ONCE = 200
 """On the page and over the API: each mail is waited for."""
 LONGEST = 200_000
 """Characters of what is sent."""
-NO_DATABASE = "The database could not be had at this moment. Look whether the person is there, else send the line again."
+INVITES_FOR_SECONDS = 40.0
+"""Proxies wait for an answer for a minute: without it the links would be lost."""
+TOO_LATE = f"The lines before took {INVITES_FOR_SECONDS:.0f} seconds, the most at once: send this line again."
+NO_DATABASE = (
+    "The database could not be had at this moment. Look whether the person is there; else send this line."
+)
 GIVE_UP_AFTER = 2
 """Mails in a row that the server did not take: the links of the rest are not mailed either."""
 
@@ -64,13 +70,13 @@ def judged(text: str, *, by: Actor, place: str) -> list[Invited]:
 def invite_all(rows: Sequence[Invited], *, by: Actor, request: HttpRequest) -> list[Invited]:
     """Invite everybody who has no fault, each in a transaction of its own; return the lines with their links.
 
-    Whoever is refused meanwhile gets the reason as fault, as does whose line the database did not take. Links are mailed
-    where that can be done.
+    Whoever is refused meanwhile gets the reason as fault, as does whose line came late or the database did not take.
+    Links are mailed where that can be done.
     """
-    done, failures = [], 0
+    done, failures, until = [], 0, monotonic() + INVITES_FOR_SECONDS
     for row in rows:
-        if row.fault:
-            done.append(row)
+        if row.fault or monotonic() > until:
+            done.append(row if row.fault else replace(row, fault=TOO_LATE))
             continue
         try:
             made = tried_again("An invitation", partial(_invited, row.person, by, request))

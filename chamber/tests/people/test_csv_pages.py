@@ -16,7 +16,7 @@ from pytest_django.fixtures import Settings
 
 from chamber import mailing
 from chamber.models import Scope, User
-from chamber.people import actions
+from chamber.people import actions, many
 from chamber.people.many import MOST_AT_ONCE
 from chamber.tokens import create_token
 from teams.models import Binding, Role, Team
@@ -196,6 +196,18 @@ def test_the_links_of_other_lines_are_shown_where_the_database_does_not_take_one
     assert "2 people are invited; 1 line was refused" in answer
     assert "The database could not be had at this moment." in answer
     assert tries == {"u0": 1, "u1": 4, "u2": 2}
+
+
+def test_what_takes_too_long_is_answered_before_the_proxy_gives_up(
+    page: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 1.0, 39.0, 41.0, 42.0])
+    monkeypatch.setattr(many, "monotonic", lambda: next(clock))
+    answer = text(page.post(ADD, {"text": HEADING + "".join(f"u{n},,,nlp,viewer\n" for n in range(4))}))
+    assert re.findall(r'id="link-(\w+)"', answer) == ["u0", "u1"]
+    assert "2 people are invited; 2 lines were refused" in answer
+    assert "The lines before took 40 seconds, the most at once: send this line again." in answer
+    assert not User.objects.filter(username__in=["u2", "u3"]).exists()
 
 
 def test_who_gives_no_role_invites_nobody(acme: Team, nlp: Team) -> None:
