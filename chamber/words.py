@@ -32,8 +32,10 @@ DRAWN_AS = frozenset(
     {"font", "wide", "narrow", "compat", "initial", "medial", "final", "isolated", "noBreak"}
 )
 """So Unicode marks characters that are drawn as others: in another font, width or place, or kept for old programs."""
-TYPED = re.compile("[\u0e33\u0eb3\u0edc\u0edd\u3131-\u318e]")
-"""Marked so, but what keyboards write: vowels and letters of Thai and Lao, letters of Hangul that stand alone."""
+TYPED = re.compile("[\u0e33\u0eb3\u0edc\u0edd\u2116\u3131-\u318e]")
+"""Marked so, but what keyboards write: vowels and letters of Thai and Lao, letters of Hangul that stand alone, the
+numero sign of Russian.
+"""
 SIGNS = "\u00aa\u00ba\u2122\u2120"
 """Raised letters that are signs of their own: the ordinals of Romance languages, of trade and service marks."""
 MICRO, MU = "\u00b5", "\u03bc"

@@ -38,7 +38,9 @@ def preview(request: HttpRequest) -> HttpResponse:
     except Refusal as refusal:
         show_refusal(form, refusal)
         return _page(request, form)
-    return _page(request, CsvForm(initial={"text": text}), rows=rows, text=text)
+    # A file is mended where it is, and sent again: its text beside it would be refused.
+    pasted = {} if form.cleaned_data["file"] else {"text": text}
+    return _page(request, CsvForm(initial=pasted), rows=rows, text=text)
 
 
 @posted_from("chamber:people-csv")
@@ -94,10 +96,7 @@ def _page(
         "most_by_command": f"{MOST_LINES:,}",
         "mail": settings.MAIL,
     }
-    response = page(request, "people/csv.html", context, status=422 if form.errors else 200)
-    if done:
-        response["Cache-Control"] = "no-store"
-    return response
+    return page(request, "people/csv.html", context, status=422 if form.errors else 200)
 
 
 class PeopleCsvShape(StrictSerializer):

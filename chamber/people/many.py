@@ -1,9 +1,13 @@
 """Inviting many people from a CSV: each line is judged before anybody is added, and each is an act of its own."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from time import monotonic
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest
 
 from chamber.errors import Refusal, no_such
@@ -13,14 +17,23 @@ from chamber.people import actions
 from chamber.people.csv_rows import CsvPerson, UnreadableList, people_of
 from chamber.people.mail import Delivered, bound, deliver
 from chamber.people.values import ADDRESS_TAKEN, NAME_TAKEN, refuse_wrong
+from chamber.transactions import tried_again
 from teams.actors import Actor
 from teams.models import Role, Team
 from teams.permissions import acting_now
+
+logger = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 200
 """On the page and over the API: each mail is waited for."""
 LONGEST = 200_000
 """Characters of what is sent."""
+INVITES_FOR_SECONDS = 40.0
+"""Proxies wait for an answer for a minute: without it the links would be lost."""
+TOO_LATE = f"The lines before took {INVITES_FOR_SECONDS:.0f} seconds, the most at once: send this line again."
+NO_DATABASE = (
+    "The database could not be had at this moment. Look whether the person is there; else send this line."
+)
 GIVE_UP_AFTER = 2
 """Mails in a row that the server did not take: the links of the rest are not mailed either."""
 
@@ -57,19 +70,25 @@ def judged(text: str, *, by: Actor, place: str) -> list[Invited]:
 def invite_all(rows: Sequence[Invited], *, by: Actor, request: HttpRequest) -> list[Invited]:
     """Invite everybody who has no fault, each in a transaction of its own; return the lines with their links.
 
-    Whoever is refused meanwhile gets the reason as fault. Links are mailed where that can be done.
+    Whoever is refused meanwhile gets the reason as fault, as does whose line came late or the database did not take.
+    Links are mailed where that can be done.
     """
-    done, failures = [], 0
+    done, failures, until = [], 0, monotonic() + INVITES_FOR_SECONDS
     for row in rows:
-        if row.fault:
-            done.append(row)
+        if row.fault or monotonic() > until:
+            done.append(row if row.fault else replace(row, fault=TOO_LATE))
             continue
         try:
-            made = _invited(row.person, by, request)
+            made = tried_again("An invitation", partial(_invited, row.person, by, request))
+            delivered = deliver(made, request, by=by, tries=failures < GIVE_UP_AFTER)
         except Refusal as refusal:
             done.append(replace(row, fault=refusal.message))
             continue
-        delivered = deliver(made, request, by=by, tries=failures < GIVE_UP_AFTER)
+        except (OperationalError, InterfaceError) as error:
+            # The links of the lines before are told once, by this answer.
+            logger.warning("The invitation of line %d failed: %s", row.person.line, str(error).strip())
+            done.append(replace(row, fault=NO_DATABASE))
+            continue
         failed = bool(made.link.mailed_to) and not delivered.mailed_to
         failures = failures + 1 if failed else 0
         done.append(replace(row, made=made, delivered=delivered))

@@ -15,6 +15,7 @@ from chamber.people.views import person_page, role_form
 from teams import actions
 from teams.forms import show_refusal
 from teams.models import Binding, Role
+from teams.permissions import as_of_now
 from teams.views.requests import actor, person, team_for
 
 
@@ -48,9 +49,10 @@ def remove(request: HttpRequest, username: str, binding_id: uuid.UUID) -> HttpRe
     label = binding.get_role_display().lower()
     messages.success(request, f"{username} is no longer {label} of {binding.team.name}.")
     # Whoever took the last role that they may see sees the person no more.
-    still = reading.may_see_people(person(request)) and (
-        reading.people_for(person(request)).filter(pk=shown.user.pk).exists()
-    )
+    reader = as_of_now(person(request))
+    if reader is None or not reading.may_see_people(reader):
+        return redirect("chamber:overview")
+    still = reading.people_for(reader).filter(pk=shown.user.pk).exists()
     return redirect("chamber:person", username) if still else redirect("chamber:people")
 
 

@@ -580,6 +580,8 @@ def test_what_was_filled_in_while_the_session_ended_comes_back_to_its_person_alo
     page.click("text=Send")
     page.wait_for_url(f"{ORIGIN}{path}")
     page.clock.fast_forward(after * 60_000)
+    if after > 60:
+        until_nothing_is_kept(page)  # though nobody came back
     site.open(FILLED, person=who)
     assert values(page) == shown
     told = page.get_by_text("What you had filled in is here again. It was not sent.")
@@ -597,6 +599,28 @@ def test_what_was_filled_in_and_not_sent_comes_back_after_a_sign_out_elsewhere(s
     page.wait_for_url(f"{ORIGIN}{path}")
     site.open(FILLED, person="ada")
     assert values(page) == BACK
+
+
+def test_a_password_that_is_shown_and_what_is_hidden_are_not_kept(site: Site) -> None:
+    path = sign_in_page(site)
+    fields = "".join(
+        render_to_string("_components/field.html", {"field": each})
+        for each in (LinkForm()["password1"], PersonForm()["name"])
+    )
+    hidden = '<textarea name="list" hidden>people</textarea><input name="again" autocomplete="new-password">'
+    form = f'<form method="post" action="/there/">{fields}{hidden}</form>'
+    page = site.open(part("old") + form, person="ada")
+    expect(page.locator("#live-status")).to_have_text("Live")
+    page.fill("#id_password1", "rotor glade mosaic 41")
+    page.fill("[name=again]", "rotor glade mosaic 41")
+    page.fill("[name=name]", "Ada")
+    page.get_by_role("button", name="Show what was typed").click()
+    expect(page.locator("#id_password1")).to_have_attribute("type", "text")
+    site.pages["/"] = lambda _: leads_to(path)
+    site.sockets[-1].close(code=4401)
+    page.wait_for_url(f"{ORIGIN}{path}")
+    kept = json.loads(page.evaluate("sessionStorage.getItem('chamber:filled-in')"))
+    assert kept["forms"] == [["/there/#", [["name", "Ada"]]]]
 
 
 def test_what_was_sent_is_not_filled_in_again(site: Site) -> None:
@@ -624,3 +648,19 @@ def test_a_form_in_a_dialog_that_comes_back_is_open(site: Site) -> None:
     site.open(folded, person="ada")
     expect(page.locator("[name=name]")).to_be_visible()
     assert values(page) == BACK
+
+
+def test_a_form_without_an_address_comes_back_beside_others_of_its_kind(site: Site) -> None:
+    path = sign_in_page(site)
+    beside = '<form method="dialog"><button>Close</button></form><form method="post"><input name="other"></form>'
+    form = FILLED.replace(' action="/send/" id="f"', "").replace("<form", '<form name="f"')
+    page = site.open(part("old") + beside + form, person="ada")
+    expect(page.locator("#live-status")).to_have_text("Live")
+    fill_in(page)
+    site.pages["/"] = lambda _: leads_to(path)
+    site.sockets[-1].close(code=4401)
+    page.wait_for_url(f"{ORIGIN}{path}")
+    site.open(beside + form, person="ada")
+    assert values(page) == BACK
+    assert page.input_value("[name=other]") == ""
+    assert page.locator("dialog[open]").count() == 0

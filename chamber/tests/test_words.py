@@ -95,3 +95,7 @@ def test_a_name_of_any_script_is_taken(name: str) -> None:
 def test_a_name_is_stored_composed_and_with_single_spaces() -> None:
     assert as_name("  Jose\u0301 \n\t N. ") == "Jos\u00e9 N."
     assert as_name("\u00b5Transfer") == "\u03bcTransfer", "keyboards write the sign"
+
+
+def test_the_numero_sign_that_russian_keyboards_write_is_taken() -> None:
+    assert unfit_for_name("\u041a\u043e\u043c\u0430\u043d\u0434\u0430 \u21165") == ""

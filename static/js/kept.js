@@ -6,10 +6,18 @@ const LONGEST_MS = 60 * 60 * 1000;
 const NEVER = ["password", "file", "hidden", "submit", "button", "reset", "image"];
 
 const here = () => location.pathname + location.search;
-const formKey = (form) => `${form.getAttribute("action") ?? ""}#${form.getAttribute("id") ?? ""}`;
-const isSecret = (field) => field.autocomplete === "one-time-code" || "secret" in field.dataset;
-const isKept = (field) => field.name && !NEVER.includes(field.type) && !isSecret(field);
+// A password that is shown is of type text.
+const isSecret = (field) => /password|one-time-code/.test(field.autocomplete) || "secret" in field.dataset
+  || (field.id && document.querySelector(`[data-show="${CSS.escape(field.id)}"]`));
+const isKept = (field) => field.name && !field.hidden && !NEVER.includes(field.type) && !isSecret(field);
 const fieldsOf = (form) => [...form.elements].filter(isKept);
+const postForms = () => [...document.forms].filter((form) => form.method === "post");
+
+// Many forms of a page have neither an address nor an id.
+function formKey(form) {
+  const own = [form.getAttribute("action"), form.getAttribute("id"), ...fieldsOf(form).map((field) => field.name)];
+  return JSON.stringify(own);
+}
 
 const isToggle = (field) => field.type === "checkbox" || field.type === "radio";
 
@@ -42,20 +50,25 @@ function write(entry) {
   }
 }
 
-function read() {
-  try {
-    return JSON.parse(sessionStorage.getItem(KEY));
-  } catch {
-    return null;
-  }
-}
-
 function forget() {
   try {
     sessionStorage.removeItem(KEY);
   } catch {
     // There was none.
   }
+}
+
+/** What is kept; null where there is nothing, or it was too old and is forgotten. */
+function read() {
+  let entry = null;
+  try {
+    entry = JSON.parse(sessionStorage.getItem(KEY));
+  } catch {
+    return null;
+  }
+  if (!entry || Date.now() - entry.at <= LONGEST_MS) return entry;
+  forget();
+  return null;
 }
 
 function keep(forms) {
@@ -67,7 +80,7 @@ function keep(forms) {
 
 /** Keep the forms of this page that hold something, before the page is left for the one to sign in. */
 export function keepForms() {
-  keep([...document.forms].filter((form) => form.method === "post" && isFilledIn(form)));
+  keep(postForms().filter(isFilledIn));
 }
 
 // A form that is sent after its session ended is answered by the page to sign in. One that htmx sends stays in its page.
@@ -98,13 +111,14 @@ function fill(form, kept) {
 export function bringBack() {
   const entry = read();
   if (!entry) return;
+  setTimeout(read, entry.at + LONGEST_MS + 1 - Date.now()); // also where nobody comes back
   const { person, signIn } = document.body.dataset;
   if (location.pathname === signIn) write({ ...entry, awaited: true });
   else if (!person) return; // on the way in: a second factor, a new password
-  else if (!entry.awaited || entry.person !== person || Date.now() - entry.at > LONGEST_MS) forget();
+  else if (!entry.awaited || entry.person !== person) forget();
   else if (entry.path === here()) {
     forget();
-    const forms = [...document.forms];
+    const forms = postForms();
     const found = entry.forms.map(([key, fields]) => [forms.find((form) => formKey(form) === key), fields]);
     const there = found.filter(([form]) => form);
     there.forEach(([form, fields]) => fill(form, fields));

@@ -13,7 +13,7 @@ from teams.actions.members import end_links, find_person
 from teams.actors import Actor
 from teams.members import org_admins
 from teams.models import Binding, ProviderGroup, Role
-from teams.permissions import Permission, may_anywhere
+from teams.permissions import Permission, acting_now, may_anywhere
 from teams.picture import lock_tree
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def _require_by_hand(group: Group) -> None:
 
 
 def require_groups(by: Actor) -> None:
-    """Refuse who does not manage groups."""
+    """Refuse who does not manage groups, as it is now: their role may be gone since the request began."""
+    by = acting_now(by)
     if by.user is not None and not may_anywhere(by.user, Permission.MANAGE_GROUPS):
         raise NotAllowed("Groups are made and filled by organisation admins.")

@@ -13,7 +13,7 @@ from teams import audit
 from teams.actors import Actor
 from teams.members import org_admins
 from teams.models import Binding, Role, Team
-from teams.permissions import Permission, grantable, require
+from teams.permissions import Permission, acting_now, grantable, require
 from teams.picture import lock_tree
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def add_member(*, by: Actor, team: Team, who: str, role: Role) -> Binding:
     """
     with transaction.atomic():
         lock_tree()
+        by = acting_now(by)
         require_grant(by, team, role)
         holder: dict[str, User | Group] = {}
         if who.strip().startswith(GROUP):
@@ -57,7 +58,7 @@ def change_role(*, by: Actor, binding: Binding, role: Role) -> Binding:
     """Give a member another role in place of the one of `binding`; return the binding."""
     with transaction.atomic():
         lock_tree()
-        binding = _stored(binding)
+        binding, by = _stored(binding), acting_now(by)
         require_grant(by, binding.team, Role(binding.role))
         require_grant(by, binding.team, role)
         if binding.role == role:
@@ -89,7 +90,7 @@ def remove_member(*, by: Actor, binding: Binding) -> None:
     """Take a role away. The last organisation admin keeps it."""
     with transaction.atomic():
         lock_tree()
-        binding = _stored(binding)
+        binding, by = _stored(binding), acting_now(by)
         require_grant(by, binding.team, Role(binding.role))
         before = _described(binding)
         audit.record(by=by, action="member.removed", target=binding, team=binding.team, before=before)

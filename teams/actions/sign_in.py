@@ -10,7 +10,7 @@ from teams import audit, sign_in
 from teams.actors import Actor
 from teams.models import SignInPolicy, Team
 from teams.models.sign_in import LONGEST_GRACE_DAYS
-from teams.permissions import Permission, may_anywhere
+from teams.permissions import Permission, acting_now, may_anywhere
 from teams.picture import lock_tree
 
 
@@ -55,7 +55,8 @@ def require_second_factor(*, by: Actor, version: int, required: bool, grace_days
 
 
 def require_sign_in(by: Actor) -> None:
-    """Refuse who does not manage accounts."""
+    """Refuse who does not manage accounts, as it is now: their role may be gone since the request began."""
+    by = acting_now(by)
     if by.user is not None and not may_anywhere(by.user, Permission.MANAGE_PEOPLE):
         raise NotAllowed("How people sign in is changed by organisation admins.")
 

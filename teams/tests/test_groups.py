@@ -4,7 +4,14 @@ import pytest
 from django.contrib.auth.models import Group
 
 from chamber.errors import Conflict, NotAllowed, Refusal
-from teams.actions import add_member, add_to_group, create_group, delete_group, remove_from_group
+from teams.actions import (
+    add_member,
+    add_to_group,
+    create_group,
+    delete_group,
+    remove_from_group,
+    require_second_factor,
+)
 from teams.models import AuditEvent, Binding, Role
 from teams.permissions import Permission, may
 from teams.tests.conftest import Acme, Api, SignIn
@@ -159,3 +166,14 @@ def test_the_api_does_the_same(acme: Acme, api: Api) -> None:
     assert client.delete(address).status_code == 204
     assert client.get(address).status_code == 404
     assert client.post(API, {"name": "crew", "colour": "red"}, format="json").status_code == 422
+
+
+def test_whose_role_was_taken_while_a_request_was_under_way_fills_no_group(acme: Acme, crew: Group) -> None:
+    by = actor(acme.org_admin)
+    assert may(acme.org_admin, Permission.MANAGE_GROUPS, acme.root), "kept with the person from here on"
+    Binding.objects.filter(user=acme.org_admin).delete()
+    with pytest.raises(NotAllowed, match="by organisation admins"):
+        add_to_group(by=by, group=crew, who="rita")
+    with pytest.raises(NotAllowed, match="How people sign in is changed by organisation admins"):
+        require_second_factor(by=by, version=0, required=True, grace_days=7)
+    assert not crew.user_set.filter(username="rita").exists()

@@ -134,3 +134,19 @@ def test_not_one_that_is_held_already(acme: Acme) -> None:
     binding = Binding.objects.get(user=acme.researcher, role=Role.RESEARCHER)
     with pytest.raises(Conflict, match="rita is viewer of NLP already"):
         change_role(by=actor(acme.lead), binding=binding, role=Role.VIEWER)
+
+
+def test_roles_that_were_taken_while_a_request_was_under_way_give_and_take_none(acme: Acme) -> None:
+    other = make_user("other")
+    binding = Binding.objects.get(user=acme.researcher)
+    by = actor(acme.lead)
+    assert may(acme.lead, Permission.MANAGE_MEMBERS, acme.nlp), "kept with the person from here on"
+    Binding.objects.filter(user=acme.lead).delete()
+    for act in (
+        lambda: add_member(by=by, team=acme.nlp, who=other.username, role=Role.LEAD),
+        lambda: change_role(by=by, binding=binding, role=Role.LEAD),
+        lambda: remove_member(by=by, binding=binding),
+    ):
+        with pytest.raises(NotVisible):
+            act()
+    assert list(Binding.objects.filter(user=acme.researcher)) == [binding]

@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from chamber import mailing
-from chamber.models import AccountLink, User
+from chamber.models import AccountLink, ProvisionedPerson, User
 from chamber.people import actions
 from chamber.tests.oidc.conftest import PHRASE, Configure
 from chamber.tests.oidc.idp import Idp, sign_in
@@ -109,6 +109,17 @@ def test_whoever_has_an_account_by_the_provider_joins_no_second_one(idp: Idp, ol
     assert "At Acme SSO you are ida.n here already; this invitation is for ida.two." in text
 
 
+def test_whom_the_provider_keeps_here_as_another_person_joins_no_second_account(
+    idp: Idp, olga: User, nlp: Team, configure: Configure
+) -> None:
+    configure(scim_token="t" * 43)
+    kept = User.objects.create(username="kept")
+    ProvisionedPerson.objects.create(provider="acme", user=kept, external_id="ida", user_name="ida")
+    text = refused(joins(idp, invited(olga, nlp))[1])
+    assert "At Acme SSO you are kept here already; this invitation is for ida.n." in text
+    assert not SocialAccount.objects.exists()
+
+
 def test_a_link_that_ended_meanwhile_or_was_never_opened_joins_nobody(
     idp: Idp, olga: User, nlp: Team
 ) -> None:
@@ -136,6 +147,12 @@ def test_another_link_that_was_opened_meanwhile_is_not_used_in_its_place(
 def test_a_link_for_a_new_password_and_one_without_an_address_offer_no_provider(
     idp: Idp, olga: User, nlp: Team
 ) -> None:
+    idp.person("olga", email="olga@acme.example", email_verified=True)
+    User.objects.filter(pk=olga.pk).update(email="olga@acme.example")
+    reset = opened(actions.new_link(by=actor(olga), user=olga).secret)
+    assert "used, replaced by a newer one, or is too old" in refused(
+        sign_in(idp, "olga", reset, invitation="1")[1]
+    ), "though the address is hers: a link for a new password is good for that alone"
     for secret in (actions.new_link(by=actor(olga), user=olga).secret, invited(olga, nlp, email="")):
         client = opened(secret)
         assert "Sign in with Acme SSO" not in client.get("/welcome/password/").content.decode()

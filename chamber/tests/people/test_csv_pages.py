@@ -1,19 +1,22 @@
 """Inviting many people from a CSV: the page and the API."""
 
 import re
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core import mail
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import Settings
 
 from chamber import mailing
 from chamber.models import Scope, User
+from chamber.people import actions, many
 from chamber.people.many import MOST_AT_ONCE
 from chamber.tokens import create_token
 from teams.models import Binding, Role, Team
@@ -111,7 +114,18 @@ def test_one_press_invites_those_without_a_fault_and_shows_each_link_once(page: 
 
 def test_a_file_is_taken_as_well(page: Client) -> None:
     file = SimpleUploadedFile("people.csv", ("\ufeff" + LIST.replace(",", ";")).encode())
-    assert "2 people to invite" in text(page.post(URL, {"file": file}))
+    answer = text(page.post(URL, {"file": file}))
+    assert "2 people to invite" in answer
+    assert answer.count("ada@acme.example") == 2, "in the table and in what is sent on"
+
+
+def test_a_mended_file_is_taken_from_the_preview_of_the_one_before(page: Client) -> None:
+    first = page.post(URL, {"file": SimpleUploadedFile("people.csv", LIST.encode())})
+    sent = {"text": first.context["form"]["text"].value() or ""}
+    second = page.post(URL, {"file": SimpleUploadedFile("people.csv", b"username\nada\n"), **sent})
+    assert second.status_code == 200
+    pasted = page.post(URL, {"text": LIST})
+    assert pasted.context["form"]["text"].value() == LIST
 
 
 @pytest.mark.parametrize(
@@ -160,6 +174,40 @@ def test_links_are_mailed_and_a_server_that_takes_none_is_not_asked_for_each(
     answer = page.post(ADD, {"text": HEADING + rows})
     assert "Could not be mailed to u4@acme.example: an organisation admin can hand one over." in text(answer)
     assert len(asked) == 2
+
+
+def test_the_links_of_other_lines_are_shown_where_the_database_does_not_take_one(
+    page: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chamber.transactions.FIRST_PAUSE_SECONDS", 0)
+    invite, tries = actions.invite, Counter[str]()
+
+    def busy(*, username: str, **more: Any) -> actions.Made:
+        tries[username] += 1
+        if username == "u1" or (username == "u2" and tries["u2"] == 1):
+            raise OperationalError("database is locked")
+        return invite(username=username, **more)
+
+    monkeypatch.setattr(actions, "invite", busy)
+    # Pytest's own transaction is around: inside one nothing is tried again.
+    monkeypatch.setattr("chamber.transactions.connection", SimpleNamespace(in_atomic_block=False))
+    answer = text(page.post(ADD, {"text": HEADING + "".join(f"u{n},,,nlp,viewer\n" for n in range(3))}))
+    assert re.findall(r'id="link-(\w+)"', answer) == ["u0", "u2"]
+    assert "2 people are invited; 1 line was refused" in answer
+    assert "The database could not be had at this moment." in answer
+    assert tries == {"u0": 1, "u1": 4, "u2": 2}
+
+
+def test_what_takes_too_long_is_answered_before_the_proxy_gives_up(
+    page: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 1.0, 39.0, 41.0, 42.0])
+    monkeypatch.setattr(many, "monotonic", lambda: next(clock))
+    answer = text(page.post(ADD, {"text": HEADING + "".join(f"u{n},,,nlp,viewer\n" for n in range(4))}))
+    assert re.findall(r'id="link-(\w+)"', answer) == ["u0", "u1"]
+    assert "2 people are invited; 2 lines were refused" in answer
+    assert "The lines before took 40 seconds, the most at once: send this line again." in answer
+    assert not User.objects.filter(username__in=["u2", "u3"]).exists()
 
 
 def test_who_gives_no_role_invites_nobody(acme: Team, nlp: Team) -> None:

@@ -110,3 +110,11 @@ def test_an_auditor_is_offered_nothing(acme: Team, ada: User) -> None:
     auditor = signed_in(member(acme, Role.AUDITOR, "aud"))
     assert "Give the role" not in text(auditor)
     assert auditor.post("/people/ada/roles/", {"team": "nlp", "role": "viewer"}).status_code == 403
+
+
+def test_whoever_takes_their_own_last_role_is_led_to_a_page_that_they_may_see(nlp: Team) -> None:
+    lena = member(nlp, Role.LEAD, "lena")
+    address = f"/people/lena/roles/{lena.bindings.get().pk}/remove/"
+    answer = signed_in(lena).post(address, follow=True)
+    assert (answer.status_code, roles(lena)) == (200, [])
+    assert "lena is no longer lead of NLP." in answer.content.decode()
