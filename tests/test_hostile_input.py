@@ -70,6 +70,8 @@ TAKEN = {
     "image",
     # What is no name, and shown as it is.
     "description",
+    # A secret is what it is, and never shown.
+    "token",
     # As the provider says it, letter by letter.
     "group",
     # A box that is ticked, whatever it says.

@@ -50,13 +50,13 @@ class NewCredentialShape(StrictSerializer):
     name = serializers.CharField(max_length=60)
     team = serializers.SlugField(required=False, allow_null=True, default=None)
     type = serializers.ChoiceField(choices=CredentialKind.choices)
-    values = serializers.JSONField(write_only=True, help_text=VALUES)
+    values = serializers.JSONField(write_only=True, allow_null=True, help_text=VALUES)
 
 
 class CredentialValuesShape(StrictSerializer):
     """Other values: all secrets anew."""
 
-    values = serializers.JSONField(write_only=True, help_text=VALUES)
+    values = serializers.JSONField(write_only=True, allow_null=True, help_text=VALUES)
 
 
 class NewestCredentialFirst(NewestFirst):

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
+from chamber import invalid
 from chamber.errors import NotAllowed, Refusal
 from chamber.http import page
 from teams.forms import show_refusal
@@ -104,9 +105,11 @@ def _may_change(request: HttpRequest, row: Credential) -> bool:
 
 
 def _kind(request: HttpRequest) -> CredentialKind:
-    """Return of which type the form is; the first where the address has none."""
+    """Return of which type the form is; the first where none is said."""
     given = request.POST.get("type") or request.GET.get("type") or CredentialKind.TOKEN.value
-    return CredentialKind(given) if given in CredentialKind.values else CredentialKind.TOKEN
+    if given not in CredentialKind.values:
+        raise Refusal(invalid.not_among("type", given, CredentialKind.values), field="type")
+    return CredentialKind(given)
 
 
 def _made(request: HttpRequest, form: NewCredentialForm) -> Credential | None:

@@ -53,6 +53,7 @@ def test_other_values_are_put(owner: User) -> None:
     ("body", "field", "told"),
     [
         ({"values": MARKER}, "values", "values must be a mapping of names to values."),
+        ({"values": None}, "values", "values must be a mapping of names to values."),
         ({"values": [MARKER]}, "values", "values must be a mapping of names to values."),
         ({"values": {"token": MARKER, "user": "x"}}, "user", "it has variable, token."),
         ({"values": {"token": [MARKER]}}, "token", "token must be text."),
