@@ -15,7 +15,6 @@ from rest_framework.views import APIView
 
 from chamber import sign_in_trail
 from chamber.authentication import TokenAuthentication, sign_in
-from chamber.bodies import Body
 from chamber.errors import NotAllowed, one_of
 from chamber.factors.adapter import WRONG_CODE
 from chamber.factors.codes import LONGEST, try_code
@@ -25,6 +24,7 @@ from chamber.people import notices
 from chamber.requirement import due, require
 from chamber.tokens import DEFAULT_DAYS, LONGEST_DAYS, create_token, revoke_token
 from teams.api.requests import via
+from teams.api.shapes import StrictSerializer
 from teams.job_classes import OrganisationClasses
 from teams.models import PriorityTier, Team
 from teams.permissions import Permission, paths_where, roles_by_path, roles_on
@@ -55,7 +55,7 @@ class ApiTokenSerializer(serializers.ModelSerializer[Any]):
         )
 
 
-class NewApiTokenSerializer(Body):
+class NewApiTokenSerializer(StrictSerializer):
     """What a token to be made is called, may do, and how long it is valid."""
 
     name = serializers.CharField(max_length=80)

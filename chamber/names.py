@@ -22,7 +22,12 @@ def users_named(login: str) -> list[User]:
     login = _clean(login)
     if not login:
         return []
-    rows = list(User.objects.filter(username__iexact=login)[:2])
+    # PostgreSQL takes a dotless i for an i; whoever counts tries does not.
+    rows = [
+        user
+        for user in User.objects.filter(username__iexact=login)[:3]
+        if user.username.casefold() == login.casefold()
+    ]
     found = [user for user in rows if user.username == login or len(rows) == 1]
     owner = user_of_address(login)
     return found if owner is None or owner in found else [*found, owner]

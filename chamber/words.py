@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from itertools import pairwise
 
+FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
+"""With these a spreadsheet takes a cell for a formula, whatever somebody named a team."""
 IRREGULAR = {"it": "them", "is": "are", "has": "have", "was": "were"}
 UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffd\U000e0100-\U000e01ef]"
@@ -94,6 +96,11 @@ def placed(place: str, sentence: str) -> str:
     if not place:
         return sentence
     return place.removesuffix(name) + sentence if place.endswith(name) else f"{place}: {sentence}"
+
+
+def as_cell(text: str) -> str:
+    """Return a text as a cell of CSV: what a spreadsheet would take for a formula begins with an apostrophe."""
+    return f"'{text}" if text.startswith(FORMULA_BEGINS) else text
 
 
 def as_name(text: str) -> str:

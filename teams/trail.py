@@ -15,7 +15,7 @@ from django.db.models import Q
 
 from chamber.errors import MOST_COMPARED, NotVisible, Refusal, no_such, one_of
 from chamber.rest import decode_cursor, encode_cursor
-from chamber.words import nearest
+from chamber.words import as_cell, nearest
 from teams.actors import Via
 from teams.audit import ACTIONS
 from teams.members import people_of_teams_seen_by
@@ -42,8 +42,6 @@ HEADINGS = (
     "agent",
     "id",
 )
-FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
-"""With these a spreadsheet takes a cell for a formula, whatever somebody named a team."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +238,8 @@ def _cells(event: AuditEvent) -> tuple[str, ...]:
         json.dumps(values, ensure_ascii=False) if values else "" for values in (event.before, event.after)
     )
     told = (event.actor, event.on_behalf_of, event.via, event.action, event.target_kind, event.target_name)
-    client = (event.address or "", _harmless(event.agent or ""))
-    return (event.at.isoformat(), *map(_harmless, told), before, after, *client, str(event.pk))
-
-
-def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(FORMULA_BEGINS) else text
+    client = (event.address or "", as_cell(event.agent or ""))
+    return (event.at.isoformat(), *map(as_cell, told), before, after, *client, str(event.pk))
 
 
 def _lines(rows: Iterable[tuple[str, ...]]) -> str:

@@ -123,6 +123,14 @@ def test_the_log_has_no_secret_of_a_link(
         assert told in log
 
 
+@pytest.mark.parametrize("file", ["nginx.conf", "chart/files/nginx.conf"])
+def test_requests_with_secrets_are_in_no_error_log_while_a_part_is_away(file: str) -> None:
+    text = (deployment.ROOT / "deploy" / file).read_text()
+    (block,) = re.findall(r"location ~ \^/\(sign-in/\|welcome/\) \{(.*?)\n        \}", text, re.DOTALL)
+    assert re.search(r"^ *error_log /\S+ crit;$", block, re.MULTILINE)
+    assert "proxy_pass http://web;" in block
+
+
 def _logged(folders: pytest.TempPathFactory, last: str) -> str:
     """Return the log of nginx once it has a line; an empty text before."""
     log = "".join(path.read_text() for path in folders.getbasetemp().glob("nginx*/access.log"))

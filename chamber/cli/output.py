@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from chamber.words import code_in_words
+from chamber.words import as_cell, code_in_words
 
 Row = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -162,8 +162,13 @@ def _write_csv(rows: Sequence[Row], columns: Sequence[Column]) -> None:
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow([column.heading for column in columns])
     for row in rows:
-        writer.writerow([text(column.value(row)) for column in columns])
+        writer.writerow([_no_formula(column.value(row)) for column in columns])
     click.echo(lines.getvalue(), nl=False)
+
+
+def _no_formula(value: object) -> str:
+    """Return a cell that no spreadsheet takes for a formula; people choose names themselves."""
+    return as_cell(value) if isinstance(value, str) else text(value)
 
 
 def _write_table(rows: Sequence[Row], columns: Sequence[Column]) -> None:

@@ -28,8 +28,10 @@ TRUST = (
 
 
 def url() -> str:
-    """Return the address that people use, as far as it is known: CHAMBER_URL, an origin, or a host with TLS; or ""."""
-    given = [os.environ.get("CHAMBER_URL", ""), *settings.CSRF_TRUSTED_ORIGINS]
+    """Return the address that people use, as far as it is known: CHAMBER_URL, CHAMBER_PUBLIC_URL, an origin, or a host
+    with TLS; or "".
+    """
+    given = [os.environ.get("CHAMBER_URL", ""), settings.PUBLIC_URL, *settings.CSRF_TRUSTED_ORIGINS]
     named = next((address for address in given if urlsplit(address).hostname and "*" not in address), "")
     if named:
         return named.rstrip("/")
@@ -43,7 +45,9 @@ def web() -> Iterator[DoctorFinding | Fact]:
     """Look whether the web part is ready, by the address that people use."""
     address = url()
     if not address:
-        yield Fact("The address that people use is not known here; set CHAMBER_URL to have it looked at.")
+        yield Fact(
+            "The address that people use is not known here; set CHAMBER_PUBLIC_URL to have it looked at."
+        )
         return
     try:
         answer = httpx.get(f"{address}/readyz", timeout=PATIENCE_SECONDS, verify=ssl.create_default_context())

@@ -21,7 +21,7 @@ from chamber.oidc.protocol import kept_of
 from chamber.oidc.providers import ANY, Provider
 from chamber.people.actions import find_link, gone, require_people
 from chamber.people.reading import is_invited, people
-from chamber.people.values import NAME
+from chamber.people.values import NAME, RESERVED
 from chamber.scim.reading import groups_told, provisioned
 from chamber.tokens import revoke_all
 from teams import actions, audit
@@ -269,7 +269,7 @@ def free_name(told: str) -> str:
 
 
 def _is_free(name: str) -> bool:
-    return not User.objects.filter(username__iexact=name).exists()
+    return name not in RESERVED and not User.objects.filter(username__iexact=name).exists()
 
 
 def _refused(provider: Provider, user: User | None, why: str, sentence: str) -> _Verdict:

@@ -13,6 +13,10 @@ from chamber.models import User
 from chamber.words import as_name, unfit_for_name
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?", re.ASCII)
+RESERVED = frozenset(
+    {"anonymous", "chamber", "console", "me", "new", "nobody", "provider", "set-up", "system"}
+)
+"""In the trail and in addresses these are no person; who has one from before keeps it."""
 LONGEST_NAME = 150
 NAME_TAKEN = "There is an account with the user name {name} already."
 ADDRESS_TAKEN = "There is an account with the e-mail address {email} already."
@@ -38,6 +42,11 @@ def refuse_wrong(username: str, name: str, email: str, *, free: bool = True) -> 
 def username_of(text: str) -> str:
     """Return a user name that somebody may take; refuse one of another account."""
     name = read_username(text)
+    if name in RESERVED:
+        raise Refusal(
+            f"{name!r} is not to be had: Chamber itself uses the names {', '.join(sorted(RESERVED))}. Choose another.",
+            field="username",
+        )
     if User.objects.filter(username__iexact=name).exists():
         raise Conflict(NAME_TAKEN.format(name=name), field="username")
     return name

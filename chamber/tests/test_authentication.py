@@ -214,6 +214,26 @@ def test_too_many_tries_for_a_name_are_refused_even_with_the_right_password(
     assert sign_in(client, username="grace").status_code == 401, "another name is not locked"
 
 
+@pytest.mark.stores
+def test_a_name_written_with_another_letter_signs_nobody_in_past_the_bound(client: Client, db: None) -> None:
+    make_user("mia", password="difference engine")
+    assert sign_in(client, username="MIA").status_code == 201
+    assert sign_in(client, username="m\u0131a").status_code == 401
+    assert authentication.users_named("m\u0131a") == []
+
+
+@pytest.mark.parametrize("wrong", [{"scop": "read"}, {"days": 7}, {"teams": "nlp"}])
+def test_a_token_is_not_made_where_a_field_is_not_known(
+    client: Client, ada: User, wrong: dict[str, object]
+) -> None:
+    made = ApiToken.objects.count()
+    body = {"username": "ada", "password": "difference engine", "name": "x", "scope": "read"}
+    answer = client.post(LOGIN, body | wrong, content_type="application/json")
+    assert answer.status_code == 422
+    assert next(iter(wrong)) in answer.json()["errors"]
+    assert ApiToken.objects.count() == made
+
+
 def test_nobody_is_locked_out_from_another_address(client: Client, ada: User) -> None:
     for _ in range(TRIES_PER_NAME + 1):
         sign_in(client, password="wrong")

@@ -37,6 +37,14 @@ def test_csv_quotes_and_has_all_columns(capsys: pytest.CaptureFixture[str]) -> N
     assert shown(capsys, OutputFormat.CSV) == 'Name,GPUs,Pool\nbert,0.25,\n"a, b",16,main\n'
 
 
+def test_csv_has_no_formulas_of_those_who_choose_names_and_numbers_as_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [{"slug": '=HYPERLINK("x")', "gpus": -1, "pool": "@SUM(A1)"}]
+    shown_cells = shown(capsys, OutputFormat.CSV, rows).splitlines()[1]
+    assert shown_cells == '"\'=HYPERLINK(""x"")",-1,\'@SUM(A1)'
+
+
 def test_names_are_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, OutputFormat.NAME) == "bert\na, b\n"
 

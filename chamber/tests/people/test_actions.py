@@ -280,3 +280,10 @@ def test_a_new_address_of_an_admins_is_not_confirmed_by_anybody(olga: User) -> N
     assert ada.emailaddress_set.get().verified  # type: ignore[attr-defined]
     actions.change(by=actor(olga), user=ada, email="ada@other.example")
     assert not ada.emailaddress_set.exists()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["anonymous", "system", "me", "new"])
+def test_a_name_that_means_no_person_is_nobodys(olga: User, nlp: Team, name: str) -> None:
+    with pytest.raises(Refusal, match="Chamber itself uses the names anonymous, chamber, console"):
+        actions.invite(by=actor(olga), username=name, name="", email="", team=nlp, role=Role.RESEARCHER)
+    assert not User.objects.filter(username=name).exists()
