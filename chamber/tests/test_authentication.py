@@ -22,6 +22,7 @@ from chamber.authentication import (
     TokenScope,
 )
 from chamber.models import ApiToken, Scope, User
+from chamber.names import users_named
 from chamber.tokens import create_token, includes
 from teams.models import Role
 from teams.tests.factories import make_org, make_team, make_user, member, set_rules
@@ -219,7 +220,7 @@ def test_a_name_written_with_another_letter_signs_nobody_in_past_the_bound(clien
     make_user("mia", password="difference engine")
     assert sign_in(client, username="MIA").status_code == 201
     assert sign_in(client, username="m\u0131a").status_code == 401
-    assert authentication.users_named("m\u0131a") == []
+    assert users_named("m\u0131a") == []
 
 
 @pytest.mark.parametrize("wrong", [{"scop": "read"}, {"days": 7}, {"teams": "nlp"}])
