@@ -155,6 +155,13 @@ class TokenScope(BasePermission):
         return includes(token.scope, wanted)
 
 
+class TooManyTries(exceptions.Throttled):
+    """Refuses another try to sign in for so many seconds."""
+
+    extra_detail_singular = "Try again in {wait} second."
+    extra_detail_plural = "Try again in {wait} seconds."
+
+
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the OpenAPI document describes the token."""
 
@@ -186,9 +193,7 @@ def sign_in(request: "HttpRequest", username: str, password: str, *, via: Via) -
         sign_ins.refused(RefusedBy.TOO_MANY)
         if _told.due():
             logger.warning("Tries to sign in from %s are refused: there are too many.", address)
-        raise exceptions.Throttled(
-            wait=SIGN_IN_WINDOW_SECONDS - elapsed, detail="Too many attempts to sign in."
-        )
+        raise TooManyTries(wait=SIGN_IN_WINDOW_SECONDS - elapsed, detail="Too many attempts to sign in.")
     user = _authenticate(request, username.strip().replace("\x00", ""), password)
     if user is None:
         sign_in_trail.sign_in_failed(next(iter(users_named(username)), None), via)
@@ -216,7 +221,7 @@ def bound_tries(
     key, most = _key(kind, number, whose), TRIES_PER_ADDRESS if most is None else most
     tried = counted(key, seconds) if counts else 1 + cached(lambda cache: cache.get(key, 0))
     if tried > most:
-        raise exceptions.Throttled(wait=seconds - elapsed, detail="Too many attempts.")
+        raise TooManyTries(wait=seconds - elapsed, detail="Too many attempts.")
 
 
 def too_many(error: exceptions.Throttled) -> Refusal:
@@ -233,7 +238,7 @@ def _authenticate(request: "HttpRequest", username: str, password: str) -> User 
     A comparison takes a processor for a good part of a second, on purpose; whoever wants something else goes first.
     """
     if not _comparing.acquire(blocking=False):
-        raise exceptions.Throttled(wait=1, detail="Very many sign in at this moment.")
+        raise TooManyTries(wait=1, detail="Very many sign in at this moment.")
     try:
         user = authenticate(request, username=username, password=password)
     finally:

@@ -666,3 +666,20 @@ def test_a_form_without_an_address_comes_back_beside_others_of_its_kind(site: Si
     assert values(page) == BACK
     assert page.input_value("[name=other]") == ""
     assert page.locator("dialog[open]").count() == 0
+
+
+@pytest.mark.parametrize(("status", "method"), [(200, "GET"), (422, "POST")])
+def test_a_reload_sends_again_what_was_refused_and_not_what_was_done(
+    site: Site, status: int, method: str
+) -> None:
+    page = site.open('<form method="post" action="/tokens/"><button>Make</button></form>')
+    site.pages["/tokens/"] = lambda _: {
+        "status": status,
+        "body": site.render("<p>Answered</p>", person="ada"),
+    }
+    page.click("text=Make")
+    expect(page.get_by_text("Answered")).to_be_visible()
+    expect(page.locator("#toasts")).to_be_attached()
+    page.wait_for_load_state("networkidle")
+    page.reload()
+    assert [request.method for request in site.fetched("/tokens/")] == ["POST", method]

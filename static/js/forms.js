@@ -40,6 +40,11 @@ document.addEventListener("submit", ({ target: form }) => {
 // A form that was kept while its person showed that it is them is sent by itself.
 addEventListener("DOMContentLoaded", () => document.querySelector("form[data-go-on]")?.requestSubmit());
 
+// A page that answered a form is fetched by a reload, not sent again: a token or a link is made once. One that refused a
+// form is sent again, for else what was filled in is gone.
+const [arrival] = performance.getEntriesByType("navigation");
+if (arrival?.responseStatus === 200) history.replaceState(history.state, "");
+
 let submitted = false;
 addEventListener("submit", (event) => { submitted ||= !event.defaultPrevented; });
 addEventListener("pageshow", () => { submitted = false; });
