@@ -97,6 +97,8 @@ def _sentence(field: Any, name: str, given: Any, error: exceptions.ErrorDetail) 
     code, shown = str(error.code), invalid.shown(given)
     if code == "required":
         return invalid.told("missing", name, given)
+    if field.write_only and isinstance(field, serializers.JSONField):
+        return f"{name} must be JSON, without NaN and infinite numbers."
     if field.write_only:
         # A password is shown to nobody, not even a wrong one.
         return f"{name} must be text of 1 to {field.max_length:,} characters, without a NUL."
