@@ -4,6 +4,7 @@ import functools
 import math
 import os
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
@@ -126,6 +127,9 @@ def _cores() -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a required part that nobody knows: a spelling mistake would skip in silence."""
+    # A shell that runs this in the background has it ignore interrupts, and so all programs that tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in VENDORS.values():
         config.addinivalue_line("markers", f"{name}_only: is about that database; deselected on the other")
     unknown = REQUIRED - PARTS.keys()

@@ -155,12 +155,20 @@ async def rights(kube: Kube, asked: CheckOptions) -> list[Problem]:
 def _without_unused(
     places: list[tuple[Right, str]], missing: list[list[str]], own: str
 ) -> tuple[list[tuple[Right, str]], list[list[str]]]:
-    """Return places and missing verbs without those for workloads in the agent's own namespace, if all lack there."""
+    """Return places and missing verbs without those for workloads in the agent's own namespace, if all lack there but
+    what it needs there for itself.
+    """
     pairs = list(zip(places, missing, strict=True))
-    of_own = [
-        (right, verbs) for (right, place), verbs in pairs if right.where is Where.WORKLOADS and place == own
-    ]
-    if any(len(verbs) < len(right.verbs) for right, verbs in of_own):
+    for_itself = {
+        (right.resource, verb) for right in RIGHTS if right.where is Where.OWN for verb in right.verbs
+    }
+    given = {
+        (right.resource, verb)
+        for (right, place), lacking in pairs
+        if right.where is Where.WORKLOADS and place == own
+        for verb in set(right.verbs) - set(lacking)
+    }
+    if given - for_itself:
         return places, missing
     kept = [each for each in pairs if each[0][0].where is not Where.WORKLOADS or each[0][1] != own]
     return [place for place, _ in kept], [verbs for _, verbs in kept]

@@ -43,7 +43,7 @@ def test_findings_are_sentences_with_advice_and_status_1(migrated: Path) -> None
         "disk: The database takes "
     )
     assert done.stdout.endswith(
-        "address: The address that people use is not known here; set CHAMBER_URL to have it looked at.\n"
+        "address: The address that people use is not known here; set CHAMBER_PUBLIC_URL to have it looked at.\n"
         "mail: No mail server is named (CHAMBER_MAIL_URL): links are shown instead of mailed.\n"
         "audit: The audit trail's chain was not checked yet; a duty does within a minute.\n"
     )
