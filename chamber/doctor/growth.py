@@ -16,7 +16,7 @@ from scheduling.models import Cycle, UsageSample
 from teams import retention
 from teams.models import AuditEvent, AuditSeal, AuditUnsealed
 from teams.retention import RetentionKind
-from workloads.models import Attempt, Dependency, Event, Workload
+from workloads.models import Attempt, AttemptNotes, Checkpoint, Dependency, Event, NamedCredential, Workload
 
 LEAST_SPAN = timedelta(hours=1)
 """What a younger kind grows by a day cannot be told yet."""
@@ -37,7 +37,17 @@ KINDS = (
     HistoryKind(
         "workloads and events",
         RetentionKind.WORKLOADS,
-        (Workload, Attempt, Event, Dependency, Assignment, Placement),
+        (
+            Workload,
+            Attempt,
+            Event,
+            Dependency,
+            Assignment,
+            Placement,
+            AttemptNotes,
+            Checkpoint,
+            NamedCredential,
+        ),
         (Workload, "created_at"),
     ),
     HistoryKind("logs of pods", RetentionKind.LOGS, (PodLog,), (PodLog, "created_at")),

@@ -114,7 +114,7 @@ def test_all_that_was_asked_for_is_told(run: Run, nlp: Team, ada: User, pool: Po
         "--topology-preferred": "zone",
         "--grace": "5m",
         "--max-retries": "2",
-        "--env": "TOKEN=secret",
+        "--env": "MODE=secret",
         "--label": "cost=42",
         "--annotation": "example.org/note=Ask Ada.",
         "--depends-on": first,

@@ -40,6 +40,7 @@ def test_findings_are_sentences_with_advice_and_status_1(migrated: Path) -> None
     assert done.stdout.startswith(
         "duties: Nobody has carried out a duty yet.\n  Start `chamber serve --part all`.\n"
         "scheduler: Nobody has run a cycle yet.\n  Start `chamber serve --part all`.\n"
+        "credentials: There is no key for credentials: none can be made before there is one.\n"
         "disk: The database takes "
     )
     assert done.stdout.endswith(
