@@ -167,9 +167,11 @@ class SubmitForm(Form):
     gpu_types = _text("GPU types", help_text="Best first; empty takes any.")
     pools = _choice("Pool")
     topology_required = _text(
-        "All pods in one", help_text="A level of the pool's topology, such as rack; else it waits."
+        "Required topology level", help_text="All pods in one, such as rack; else it waits."
     )
-    topology_preferred = _text("In one where that can be", help_text="A level, such as rack or block.")
+    topology_preferred = _text(
+        "Preferred topology level", help_text="In one, such as rack, where that can be."
+    )
     partition = _text("Partition", help_text="Only for nodes that are kept for one.")
     node_selector = _area("Node labels", rows=2, help_text="name=value, one on each line.")
     tolerations = _text(
