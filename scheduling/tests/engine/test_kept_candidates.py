@@ -1,4 +1,4 @@
-"""A bucket that is kept from cycle to cycle has the order of one made anew, whatever has changed meanwhile."""
+"""Candidates that are kept from cycle to cycle have the order of those read anew, whatever has changed meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of each node for an ask is what its room says, whatever happened before."""
+"""What is kept of each node for a request is what its free capacity says, whatever happened before."""
 
 from __future__ import annotations
 

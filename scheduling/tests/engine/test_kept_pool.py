@@ -1,4 +1,4 @@
-"""What the books of a pool say of those who are placed, when they are made and when they are kept."""
+"""What is kept of a pool says of the workloads that are placed in it what one read anew says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept up to date between two searches for victims is what one would find anew."""
+"""Victims that are kept up to date between two searches are those that a search anew would find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns that are known to be in vain are passed by: nothing else comes of the queue than if each had been tried."""
+"""Turns that are known to bring nothing are skipped: the queue comes to the same as if each had been tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cycle that stops early decides what one decides that lets everybody have his turn."""
+"""A cycle that stops early decides the same as one that gives each workload its turn."""
 
 from __future__ import annotations
 
