@@ -128,7 +128,9 @@ def test_requests_with_secrets_are_in_no_error_log_while_a_part_is_away(file: st
     text = (deployment.ROOT / "deploy" / file).read_text()
     (block,) = re.findall(r"location ~ \^/\(sign-in/\|welcome/\) \{(.*?)\n        \}", text, re.DOTALL)
     assert re.search(r"^ *error_log /\S+ crit;$", block, re.MULTILINE)
-    assert "proxy_pass http://web;" in block
+    assert "error_page 502 504 @away;" in block
+    (away,) = re.findall(r"location @away \{(.*?)\n        \}", text, re.DOTALL)
+    assert "add_header Referrer-Policy no-referrer always;" in away
 
 
 def _logged(folders: pytest.TempPathFactory, last: str) -> str:

@@ -148,5 +148,6 @@ def _unreached(address: str, error: httpx.HTTPError) -> DoctorFinding:
         start = "The web part runs: start the proxy in front"
     return DoctorFinding(
         f"{address} cannot be reached from here: {first_line(error)}",
-        f"{start}, or correct that address: CHAMBER_URL, else CHAMBER_ORIGINS, else CHAMBER_HOSTS.",
+        f"{start}, or correct that address: CHAMBER_URL, else CHAMBER_PUBLIC_URL, else CHAMBER_ORIGINS, else "
+        "CHAMBER_HOSTS.",
     )

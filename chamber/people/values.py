@@ -42,19 +42,19 @@ def refuse_wrong(username: str, name: str, email: str, *, free: bool = True) -> 
 def username_of(text: str) -> str:
     """Return a user name that somebody may take; refuse one of another account."""
     name = read_username(text)
-    if name in RESERVED:
-        raise Refusal(
-            f"{name!r} is not to be had: Chamber itself uses the names {', '.join(sorted(RESERVED))}. Choose another.",
-            field="username",
-        )
     if User.objects.filter(username__iexact=name).exists():
         raise Conflict(NAME_TAKEN.format(name=name), field="username")
     return name
 
 
 def read_username(text: str) -> str:
-    """Return a user name; refuse what is none."""
+    """Return a user name of a new account; refuse what is none, and what means no person."""
     name = text.strip()
+    if name in RESERVED:
+        raise Refusal(
+            f"{name!r} is not to be had: Chamber itself uses the names {', '.join(sorted(RESERVED))}. Choose another.",
+            field="username",
+        )
     if not NAME.fullmatch(name):
         raise Refusal(
             f"{name[:80]!r} is no user name: use 1 to 60 small letters, digits, dots, hyphens and underscores, "

@@ -683,3 +683,36 @@ def test_a_reload_sends_again_what_was_refused_and_not_what_was_done(
     page.wait_for_load_state("networkidle")
     page.reload()
     assert [request.method for request in site.fetched("/tokens/")] == ["POST", method]
+
+
+def test_a_form_that_the_server_rendered_again_comes_back_with_what_was_typed(site: Site) -> None:
+    path = sign_in_page(site)
+    again = '<form method="post" id="f" action="/send/"><input name="name" value="train-7"></form>'
+    site.pages["/again/"] = lambda _: {"body": again}
+    first = (
+        '<div id="area"><form method="post" id="f" action="/send/"><input name="name">'
+        '<select name="team" hx-get="/again/" hx-target="#area"><option>nlp</option><option>vision</option></select>'
+        "</form></div>"
+    )
+    page = site.open(part("old") + first, person="ada")
+    expect(page.locator("#live-status")).to_have_text("Live")
+    page.fill("[name=name]", "train-7")
+    page.select_option("[name=team]", "vision")
+    expect(page.locator("[name=team]")).to_have_count(0)
+    site.pages["/"] = lambda _: leads_to(path)
+    site.sockets[-1].close(code=4401)
+    page.wait_for_url(f"{ORIGIN}{path}")
+    site.open(again.replace("train-7", ""), person="ada")
+    assert page.input_value("[name=name]") == "train-7"
+
+
+def test_a_list_that_was_checked_comes_back_though_its_page_shows_it_as_it_was_sent(site: Site) -> None:
+    path = sign_in_page(site)
+    form = '<form method="post" action="/list/" data-filled><textarea name="text">a,b</textarea></form>'
+    page = site.open(part("old") + form, person="ada")
+    expect(page.locator("#live-status")).to_have_text("Live")
+    site.pages["/"] = lambda _: leads_to(path)
+    site.sockets[-1].close(code=4401)
+    page.wait_for_url(f"{ORIGIN}{path}")
+    site.open(form.replace("a,b", "").replace(" data-filled", ""), person="ada")
+    assert page.input_value("[name=text]") == "a,b"

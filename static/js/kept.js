@@ -34,6 +34,7 @@ function valueAtFirst(field) {
 /** Whether a form holds what its page would not show if it were fetched again. A select without a default shows its
  * first option, which no option calls its default. */
 function isFilledIn(form) {
+  if (touched.has(named(form)) || "filled" in form.dataset) return true;
   if (form.querySelector("[aria-invalid=true]")) return true;
   return fieldsOf(form).some((field) => {
     const [first, now] = [valueAtFirst(field), valueOf(field)];
@@ -41,6 +42,11 @@ function isFilledIn(form) {
     return field.selectedIndex > 0;
   });
 }
+
+// What is typed becomes a form's default where the server renders it again, as another team's or job class's does.
+const touched = new Set();
+const named = (form) => form.getAttribute("id") || form.getAttribute("action") || formKey(form);
+document.addEventListener("input", ({ target, isTrusted }) => isTrusted && target.form && touched.add(named(target.form)));
 
 function write(entry) {
   try {
