@@ -318,13 +318,18 @@ def test_its_checkpoints_are_marked_in_the_chart_and_listed(
         GpuUseSample.objects.create(
             attempt=attempt, minute=now - minutes * MINUTE, gpus=1, busy_percent=50, memory_mib=1
         )
-    ages = {1: 20 * 24 * 60 * MINUTE, 2: 40 * MINUTE, 3: 40 * MINUTE - timedelta(seconds=1), 4: 10 * MINUTE}
+    ages = {
+        1: 20 * 24 * 60 * MINUTE,
+        2: 40 * MINUTE,
+        3: 40 * MINUTE - timedelta(microseconds=1),
+        4: 10 * MINUTE,
+    }
     Checkpoint.objects.bulk_create(
         Checkpoint(attempt=attempt, at=now - age, step=step) for step, age in ages.items()
     )
     client.force_login(ada)
     page = client.get(f"/workloads/{running.slug}/use/").content.decode()
-    assert page.count('class="use-saved"') == 2  # two of one second are one, and one is out of sight
+    assert page.count('class="use-saved"') == 2  # two of one place are one, and one is out of sight
     listed = page[page.index("Checkpoints as a table") :]
     assert re.findall(r'<td class="num">(\d)</td>', listed) == ["4", "3"]
     assert "Checkpoint <b>2</b>" in page
