@@ -25,7 +25,7 @@ def users_named(login: str) -> list[User]:
     # PostgreSQL takes a dotless i for an i; whoever counts tries does not.
     rows = [
         user
-        for user in User.objects.filter(username__iexact=login)[:3]
+        for user in User.objects.filter(username__iexact=login)
         if user.username.casefold() == login.casefold()
     ]
     found = [user for user in rows if user.username == login or len(rows) == 1]

@@ -74,6 +74,6 @@ def _whose(request: HttpRequest) -> User:
         if form.is_valid():
             found: User = form.reset_user
             return found
-    if of in ("own", "") and request.user.is_authenticated:
+    if of == "own" and request.user.is_authenticated:
         return request.user
     raise NotAllowed("A password is judged for who is signed in, or has opened a link for a new one.")

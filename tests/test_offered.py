@@ -1,5 +1,6 @@
 """What a page offers somebody they may do: every link and button of every page, followed and pressed as each role."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -59,7 +60,8 @@ class Reader(HTMLParser):
             if key in given and (tag, key) != ("link", "href"):
                 # What is sent from within a form sends the form's fields.
                 fields = self._form.fields if self._form is not None and method == "POST" else {}
-                self.offers.append(Offer(method, given[key], fields))
+                presses = [json.loads(given["hx-vals"])] if "hx-vals" in given and method == "POST" else []
+                self.offers.append(Offer(method, given[key], fields, presses))
         if self._form is not None:
             self._in_form(self._form, tag, given)
 
