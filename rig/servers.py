@@ -7,6 +7,7 @@ PostgreSQL refuses to run as root: there it runs as the user `postgres` that Deb
 """
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -25,6 +26,8 @@ import redis as redis_client
 START_SECONDS = 90.0
 DEBIAN = Path("/usr/lib/postgresql")
 DATABASE = "chamber"
+PORTS = range(20_000, 32_768)
+"""What `free_port` chooses among."""
 
 
 class ServerFailed(Exception):  # noqa: N818 - an outcome of the machine
@@ -51,11 +54,18 @@ def nginx_program() -> str | None:
 
 
 def free_port() -> int:
-    """Return a port of the loopback address that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port of the loopback address that nobody listened on a moment ago.
+
+    None of those that the system gives to outgoing connections: a server that is down for a moment keeps its port.
+    Raises `ServerFailed` where a hundred are taken.
+    """
+    for _ in range(100):
+        port = PORTS.start + secrets.randbelow(len(PORTS))
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ServerFailed(f"No port of {PORTS.start} to {PORTS.stop - 1} is free.")
 
 
 class Server(ABC):

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rig import migrated, processes
+from rig import migrated, processes, servers
 from rig.deployment import TRUST
 from tests import shared
 from tests.deployment_fixtures import first_team, mended, second_team, team
@@ -26,13 +25,6 @@ __all__ = ["first_team", "mended", "second_team", "team"]
 CHAMBER = [sys.executable, "-m", "chamber.cli"]
 START_SECONDS = 180
 """Generous: two test processes may share a slow machine."""
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -79,7 +71,7 @@ class Demo:
 
 def start_demo(data: Path, *options: str, port: int | None = None) -> Demo:
     """Start the demo and wait until it has greeted."""
-    port = port or free_port()
+    port = port or servers.free_port()
     log = data.with_suffix(f".{port}.log")
     command = [*CHAMBER, "demo", "--port", str(port), "--data", str(data), *options]
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 
 from rig import processes
-from tests.conftest import CHAMBER, Demo, free_port, start_demo
+from rig.servers import free_port
+from tests.conftest import CHAMBER, Demo, start_demo
 from tests.waiting import in_one_window, until
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -16,6 +15,7 @@ from click.testing import CliRunner
 from agentlink.agent.kube.access import BadAccess
 from agentlink.agent.native import AgentOptions
 from chamber.cli import main
+from rig import servers
 from rig.namespaces import Namespace
 
 
@@ -67,12 +67,6 @@ def test_what_selects_nothing_is_refused(selector: str) -> None:
         AgentOptions(node_selectors=(selector,))
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 def _page(port: int, name: str) -> tuple[int, str]:
     """Return status and text of a probe's page; 0 while nobody answers."""
     try:
@@ -90,7 +84,7 @@ def test_an_agent_leads_waits_for_its_server_and_gives_its_lease_up_when_told_to
     read["contexts"][0]["context"]["namespace"] = namespace.name
     kubeconfig = token.with_name("kubeconfig")
     kubeconfig.write_text(json.dumps(read))
-    port, words = _free_port(), ["--url", "http://127.0.0.1:1", "--token-file", str(token)]
+    port, words = servers.free_port(), ["--url", "http://127.0.0.1:1", "--token-file", str(token)]
     words += [
         "--kubeconfig",
         str(kubeconfig),
