@@ -14,6 +14,7 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.pagination import CursorPagination
 from rest_framework.parsers import BaseParser
 from rest_framework.permissions import SAFE_METHODS
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -79,9 +80,12 @@ class _Problem(Response):
 
     @property
     def rendered_content(self) -> Any:
-        """Return the content in the form that was asked for."""
+        """Return the content as JSON, or as a page where one was asked for."""
         if self.accepted_renderer.media_type == "text/html":
             self.content_type = None  # that of the page
+        elif not isinstance(self.accepted_renderer, JSONRenderer):
+            self.accepted_renderer = JSONRenderer()
+            self.accepted_media_type = JSONRenderer.media_type
         return super().rendered_content
 
 
@@ -201,7 +205,7 @@ class Negotiation(DefaultContentNegotiation):
         known = list(renderers)
         found = [renderer for renderer in known if renderer.format == format]
         if not found:
-            text = invalid.not_among("format", format, [renderer.format for renderer in known])
+            text = invalid.not_among("format", format, list(dict.fromkeys(each.format for each in known)))
             raise Refusal(text, field="format")
         return found
 

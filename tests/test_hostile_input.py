@@ -6,20 +6,21 @@ field but those that are named here. Messages of sockets: `test_socket_walk.py`;
 """
 
 import copy
-import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from http.cookies import SimpleCookie
 from itertools import chain
-from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import quote
 
 import pytest
 import yaml
 from django.core.cache import cache
 from django.db import transaction
+from django.http import QueryDict
 from django.test import Client
 from django.urls import resolve
 
@@ -109,6 +110,8 @@ class Asking:
     def __init__(self, walker: Walker) -> None:
         self.walker, self.client = walker, Client(raise_request_exception=False)
         self.wrong: dict[tuple[str, ...], str] = {}
+        self.parameters: set[tuple[str, str]] = set()
+        """The names of addresses with those of parameters that they were asked with."""
 
     def ask(self, row: Row, path: str, place: str, kind: str, **content: Any) -> bool:
         """Return whether it was taken."""
@@ -125,6 +128,18 @@ class Asking:
         if problem := told_badly(answer.status_code, answer.headers.get("Content-Type", ""), text):
             self.wrong[row.method, row.name, place, kind] = problem
         return bool(answer.status_code == row.statuses[role_of(row)] < 400)
+
+    def ask_each_parameter(self, row: Row, address: str, known: set[str]) -> None:
+        """Ask with each value in each parameter: those that are known, and all that an answer was seen to look for."""
+        asked: set[str] = set()
+        with looked_for() as names:
+            self.ask(row, address, "", "nothing")
+            while left := sorted((names | known) - asked):
+                for name in left:
+                    for kind, text in IN_ADDRESSES.items():
+                        self.ask(row, f"{address}?{name}={encoded(text)}", f"?{name}", kind)
+                asked |= set(left)
+        self.parameters |= {(row.name, name) for name in asked}
 
 
 def told_badly(status: int, kind: str, text: str) -> str:
@@ -168,14 +183,28 @@ def optional(row: Row, document: Any, body: dict[str, Any]) -> set[str]:
     return set(document["components"]["schemas"].get(schema, {}).get("properties", {})) - set(body)
 
 
-def questions(row: Row, document: Any) -> set[str]:
-    """Return the parameters that an address asks for."""
-    if row.is_api:
-        told = operation(row, document).get("parameters", ())
-        return {each["name"] for each in told if each.get("in") == "query"}
-    view = inspect.unwrap(URLS[row.name].callback)
-    source = Path(inspect.getsourcefile(getattr(view, "view_class", view)) or "").read_text()
-    return set(re.findall(r'GET\.(?:get|getlist)\("(\w+)"', source)) | {"page", "cursor", "next"}
+def documented(row: Row, document: Any) -> set[str]:
+    """Return the parameters that an address of the API takes, by its document."""
+    told = operation(row, document).get("parameters", ()) if row.is_api else ()
+    return {each["name"] for each in told if each.get("in") == "query"}
+
+
+@contextmanager
+def looked_for() -> Iterator[set[str]]:
+    """Give the names of parameters that requests inside the block look for in what they are asked."""
+    names: set[str] = set()
+
+    def noting(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(self: QueryDict, key: Any, *others: Any, **options: Any) -> Any:
+            names.add(str(key))
+            return plain(self, key, *others, **options)
+
+        return noted
+
+    with ExitStack() as stack:
+        for method in ("__getitem__", "__contains__", "get", "getlist"):
+            stack.enter_context(mock.patch.object(QueryDict, method, noting(getattr(QueryDict, method))))
+        yield names
 
 
 def bodies(given: Any, values: dict[str, Any], place: str = "") -> Iterator[tuple[Any, str, str]]:
@@ -215,10 +244,9 @@ def test_hostile_values_are_refused_in_a_sentence_wherever_they_stand(
         address, body = walker.world.address(row.name), BODIES.get(row.name, {})
         for path, place, kind in paths(row, walker.world):
             asking.ask(row, path, place, kind)
-        for name in questions(row, document) if row.method == "GET" else ():
-            for kind, text in IN_ADDRESSES.items():
-                asking.ask(row, f"{address}?{name}={encoded(text)}", f"?{name}", kind)
-        if row.method != "GET":
+        if row.method == "GET":
+            asking.ask_each_parameter(row, address, documented(row, document))
+        else:
             for content, place, kind in contents(row, body, optional(row, document, body)):
                 was_taken = asking.ask(row, address, place, kind, **content)
                 # Of what takes no body none is read.
@@ -262,3 +290,13 @@ def test_fields_that_may_be_left_out_are_filled_too(document: Any) -> None:
     assert {"email", "name", "mail"} <= filled["POST", "api-people"]
     assert {"preview"} <= filled["POST", "api-people-csv"]
     assert len([names for names in filled.values() if names]) > 15
+
+
+@pytest.mark.django_db
+def test_each_parameter_that_an_answer_looks_for_is_asked_with(walker: Walker, document: Any) -> None:
+    asking = Asking(walker)
+    for name in ("workloads:list", "api-schema"):
+        asking.ask_each_parameter(ROWS["GET", name], walker.world.address(name), set())
+    assert {("workloads:list", "status"), ("workloads:list", "owner"), ("api-schema", "format")} <= (
+        asking.parameters
+    )

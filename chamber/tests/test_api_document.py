@@ -143,3 +143,10 @@ def test_once_it_is_made_nobody_waits_for_it(client: Client) -> None:
         answer = client.get("/api/v1/schema/?format=json")
     assert answer["Content-Disposition"] == 'inline; filename="Chamber.json"'
     assert "/api/v1/schema/" not in answer.json()["paths"]
+
+
+@pytest.mark.django_db
+def test_a_form_that_there_is_not_is_refused_in_json(client: Client) -> None:
+    answer = client.get("/api/v1/schema/?format=toml")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
+    assert answer.json()["detail"] == "'toml' is not allowed for format; allowed are 'yaml' or 'json'."
