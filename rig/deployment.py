@@ -166,10 +166,15 @@ class ServiceProcess:
             return self.process.returncode
 
     def kill(self) -> None:
-        """Kill the process and its children at once, as the end of a container does."""
+        """Kill the process and its children at once, and wait until all are gone, as the end of a container does.
+
+        A child that is still dying may listen yet, so that a new process would find the port taken.
+        """
         self._signal_all(signal.SIGKILL)
         if self.process is not None:
             self.process.wait()
+            while any(processes.of_group(self.process.pid)):
+                time.sleep(0.01)
 
     def pause(self) -> None:
         """Stop its time: it neither runs nor ends."""

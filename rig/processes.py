@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, AnyStr
@@ -197,6 +197,16 @@ def run(
     if check:
         done.check_returncode()
     return done
+
+
+def of_group(group: int) -> Iterator[int]:
+    """Yield the ids of the processes of a process group that have not ended yet; none where there is no `/proc`."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # After the program's name, which may have blanks and brackets: state, parent, group.
+            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state not in {"Z", "X"}:
+                yield int(stat.parent.name)
 
 
 def _forkable(asked: Mapping[str, Any]) -> Program | None:

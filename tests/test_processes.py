@@ -169,3 +169,14 @@ def test_variables_that_are_read_are_known() -> None:
     os.environ.get("CHAMBER_FOUR")
     assert {"CHAMBER_ONE", "CHAMBER_TWO", "CHAMBER_THREE"} <= read
     assert "CHAMBER_FOUR" not in read
+
+
+def test_the_processes_of_a_group_are_told_until_the_last_has_ended() -> None:
+    script = "import os, time; os.fork() or time.sleep(600); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", script], start_new_session=True) as started:
+        until(lambda: len(list(processes.of_group(started.pid))) == 2)
+        os.kill(started.pid, signal.SIGKILL)
+        started.wait()
+        [child] = processes.of_group(started.pid)
+        os.kill(child, signal.SIGKILL)
+        until(lambda: not list(processes.of_group(started.pid)))
