@@ -9,10 +9,17 @@ from scheduling.acceleration.waiting_index import Rows
 from scheduling.engine.model.snapshot import RESERVED_PRIORITY, DependencyState, WorkloadInfo
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.queue.candidate import PoolRequest
-from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import Tree
 from scheduling.engine.reasons import sentences as reasons
-from scheduling.engine.reasons.eligibility import Eligibility, Entries, Out, PoolFit, PoolView, what_it_asks
+from scheduling.engine.reasons.eligibility import (
+    Admitting,
+    Eligibility,
+    Entries,
+    Out,
+    PoolFit,
+    PoolView,
+    what_it_asks,
+)
 
 FREE = DependencyState.NONE
 POOL_REQUESTS_KEPT = 100_000
@@ -29,12 +36,12 @@ class _Rows(dict[tuple[int, int], LeafCandidates]):
 
 
 class Intake(Eligibility):
-    """Eligibility whose candidates join rows. Workloads that request the same of a pool have one pool request, and what
-    a leaf could ever have is remembered."""
+    """Eligibility whose candidates join rows. Workloads that request the same of a pool have one pool request; which
+    pools could admit them is remembered."""
 
     def __init__(self, pools: Mapping[str, PoolView], tree: Tree, requests: PodRequests) -> None:
         super().__init__(pools, tree, requests)
-        self._most_ever: dict[tuple[Charges, int, bool], int] = {}
+        self._admitting: dict[tuple[tuple[PoolFit, ...], int, bool], Admitting] = {}
         self._pool_requests: dict[tuple[PoolFit, int | None, bool], PoolRequest] = {}
 
     def join(
@@ -53,7 +60,7 @@ class Intake(Eligibility):
                     continue
             fits = known.get(what_it_asks(workload)) or self._fits_of(workload)
             leaf, priority = leaf_of[workload.team], workload.priority
-            found = self.admitting(fits, workload, leaf)
+            found = self.admitting(fits, leaf, reserved=priority >= RESERVED_PRIORITY)
             if len(found) == 1:
                 fit = found[0]
                 takes = self.pool_request(fit, workload, counts=True)
@@ -66,12 +73,13 @@ class Intake(Eligibility):
                 out[workload.id] = self._obstacle(workload, leaf, fits)
         return queues
 
-    def most_ever(self, fit: PoolFit, leaf: int, reserved: bool) -> int:
-        """The largest workload of a class that guarantees and ceilings of a pool could ever admit in a leaf."""
-        key = (fit.charges, leaf, reserved)
-        found = self._most_ever.get(key)
+    def admitting(self, fits: tuple[PoolFit, ...], leaf: int, *, reserved: bool) -> Admitting:
+        """Those of some pools that could ever admit such a workload: looked at once for all of a leaf and a class that
+        request the same."""
+        key = (fits, leaf, reserved)
+        found = self._admitting.get(key)
         if found is None:
-            found = self._most_ever[key] = super().most_ever(fit, leaf, reserved)
+            found = self._admitting[key] = super().admitting(fits, leaf, reserved=reserved)
         return found
 
     def pool_request(self, fit: PoolFit, workload: WorkloadInfo, *, counts: bool) -> PoolRequest:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from scheduling.engine.model.plan import Rule
 from scheduling.engine.placement.ledger import HeldPods
+from scheduling.engine.preemption.joint_eligibility import JointEligibility
+from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
 from scheduling.engine.preemption.search import PreemptionContext, PreemptionRequest, Search
 from scheduling.engine.preemption.victim_index import FirstVictims, TierIndex, VictimIndex
 from scheduling.engine.preemption.victims import Tier, Victim, VictimKey
@@ -53,6 +56,35 @@ class KeptFirstVictims(FirstVictims):
             self._lowest.pop(branch, None)
 
 
+class KeptJointEligibility(JointEligibility):
+    """Joint eligibility that remembers the branch of each leaf and priority, and asks once for the rule of victims that
+    differ in neither."""
+
+    def __init__(
+        self, policy: PreemptionPolicy, preemptor: WorkloadClaim, leaving: Mapping[int, int]
+    ) -> None:
+        super().__init__(policy, preemptor, leaving)
+        self._branches: dict[tuple[int, int], int | None] = {}
+        self._rules: dict[tuple[int, int], Rule | None] = {}
+
+    def rules(self, victims: Sequence[Victim]) -> list[Rule] | None:
+        """By which rule each of the victims may be taken; ``None`` if one of them may not."""
+        self._rules.clear()
+        return super().rules(victims)
+
+    def _rule(self, victim: WorkloadClaim, before: Mapping[int, int]) -> Rule | None:
+        key = (victim.leaf, victim.priority)
+        if key not in self._rules:
+            self._rules[key] = super()._rule(victim, before)
+        return self._rules[key]
+
+    def _shared_branch(self, victim: WorkloadClaim) -> int | None:
+        key = (victim.leaf, victim.priority)
+        if key not in self._branches:
+            self._branches[key] = super()._shared_branch(victim)
+        return self._branches[key]
+
+
 class KeptSearch(Search):
     """A search that remembers first victims, ratios and fair branches until a victim changes them."""
 
@@ -60,6 +92,7 @@ class KeptSearch(Search):
         self, context: PreemptionContext, request: PreemptionRequest, held: HeldPods, index: VictimIndex
     ) -> None:
         super().__init__(context, request, held, index)
+        self._joint = KeptJointEligibility(self._policy, self._preemptor, self._leaving)
         self._under_ceilings = super()._passed() is None
         """Whether the preemptor passes no ceiling even without victims."""
         self._firsts: dict[Tier, KeptFirstVictims] = {}

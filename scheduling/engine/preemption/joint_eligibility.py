@@ -7,7 +7,6 @@ some order if it is so when the largest leaves last. A workload that goes whole 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from scheduling.engine.model.plan import Rule
 from scheduling.engine.preemption.policy import PreemptionPolicy, WorkloadClaim
@@ -18,33 +17,45 @@ Sizes = dict[tuple[str, int], int]
 WHOLE = -1
 
 
-@dataclass(frozen=True, slots=True)
 class JointEligibility:
     """The victims of one preemptor. ``leaving`` is what each branch gives up for it."""
 
-    preemption_policy: PreemptionPolicy
-    preemptor: WorkloadClaim
-    leaving: Mapping[int, int]
+    def __init__(
+        self, policy: PreemptionPolicy, preemptor: WorkloadClaim, leaving: Mapping[int, int]
+    ) -> None:
+        self._policy = policy
+        self._preemptor = preemptor
+        self._leaving = leaving
 
     def rules(self, victims: Sequence[Victim]) -> list[Rule] | None:
         """By which rule each of the victims may be taken; ``None`` if one of them may not."""
         before = {branch: _before_the_last(sizes) for branch, sizes in self.shared(victims).items()}
         found = []
         for victim in victims:
-            rule = self.preemption_policy.rule(self.preemptor, victim.claim, self.leaving, before)
+            rule = self._rule(victim.claim, before)
             if rule is None:
                 return None
             found.append(rule)
         return found
 
+    def _rule(self, victim: WorkloadClaim, before: Mapping[int, int]) -> Rule | None:
+        """The rule for one victim, when so much leaves its branch ``before`` it."""
+        return self._policy.rule(self._preemptor, victim, self._leaving, before)
+
+    def _shared_branch(self, victim: WorkloadClaim) -> int | None:
+        """The branch that the fair-share rule takes a victim from; ``None`` where another rule decides."""
+        if not self._policy.by_shares(self._preemptor, victim):
+            return None
+        return self._policy.branch_beside(self._preemptor.leaf, victim.leaf)
+
     def shared(self, victims: Iterable[Victim]) -> dict[int, Sizes]:
         """What the victims take by the fair-share rule, by the branch that it is taken from."""
         found: dict[int, Sizes] = {}
         for victim in victims:
-            if not self.preemption_policy.by_shares(self.preemptor, victim.claim):
+            branch = self._shared_branch(victim.claim)
+            if branch is None:
                 continue
             id_, milli = victim.placed.workload.id, victim.milli
-            branch = self.preemption_policy.branch_beside(self.preemptor.leaf, victim.placed.leaf)
             sizes = found.setdefault(branch, {})
             if victim.whole:
                 milli += sum([sizes.pop((id_, pod.pod_index), 0) for pod in victim.placed.pods])
@@ -54,7 +65,7 @@ class JointEligibility:
 
     def allowance(self, branch: int, sizes: Sizes) -> int:
         """Less than this may still be taken from a branch beside what is taken, if it is not to leave last."""
-        return self.preemption_policy.surplus(self.preemptor, branch, self.leaving) - _before_the_last(sizes)
+        return self._policy.surplus(self._preemptor, branch, self._leaving) - _before_the_last(sizes)
 
     def allowances(self, shared: Mapping[int, Sizes]) -> dict[int, int]:
         """That of the branches beside which all that is taken of the others may go in some order."""

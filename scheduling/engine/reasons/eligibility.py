@@ -10,7 +10,6 @@ from scheduling.engine.model.plan import Reason, ReasonCode
 from scheduling.engine.model.repair import sound_teams
 from scheduling.engine.model.snapshot import (
     GPU_MILLI,
-    RESERVED_PRIORITY,
     GpuShare,
     NodeInfo,
     PoolInfo,
@@ -72,6 +71,10 @@ class PoolFit:
     resumed: Obstacle | None = None
 
 
+Admitting = Sequence[PoolFit]
+"""What some pools have for a workload that they could ever admit."""
+
+
 class Eligibility:
     """Tells workloads that stand in a queue from those that cannot start, in these pools, given in their order."""
 
@@ -90,7 +93,9 @@ class Eligibility:
                 found.out[workload.id] = (None, reason)
                 continue
             leaf, fits = self._tree.leaf_of[workload.team], self._fits_of(workload)
-            candidacies = self.candidacies_in(workload, leaf, self.admitting(fits, workload, leaf))
+            candidacies = self.candidacies_in(
+                workload, leaf, self.admitting(fits, leaf, reserved=workload.reserved)
+            )
             for candidate in candidacies:
                 found.candidates[candidate.pool_request.pool].append(candidate)
             if len(candidacies) > 1:
@@ -123,13 +128,13 @@ class Eligibility:
             return PoolFit(takes, keeps_out, setting.charges)
         return PoolFit(takes, keeps_out, setting.charges, pool, of_its_nodes)
 
-    def admitting(self, fits: Iterable[PoolFit], workload: WorkloadInfo, leaf: int) -> list[PoolFit]:
-        """Those of some pools whose nodes, guarantees and ceilings could ever admit a workload."""
-        reserved = workload.priority >= RESERVED_PRIORITY
+    def admitting(self, fits: tuple[PoolFit, ...], leaf: int, *, reserved: bool) -> Admitting:
+        """Those of some pools whose nodes, guarantees and ceilings could ever admit such a workload of a leaf."""
         return [
             fit
             for fit in fits
-            if fit.obstacle is None and fit.pool_request.next_milli <= self.most_ever(fit, leaf, reserved)
+            if fit.obstacle is None
+            and fit.pool_request.next_milli <= fit.charges.most_ever(leaf, reserved=reserved)
         ]
 
     def candidacies_in(self, workload: WorkloadInfo, leaf: int, fits: Sequence[PoolFit]) -> Candidacies:
@@ -139,10 +144,6 @@ class Eligibility:
         for candidate in found:
             candidate.several = len(found) > 1
         return found
-
-    def most_ever(self, fit: PoolFit, leaf: int, reserved: bool) -> int:
-        """The largest workload of a class that guarantees and ceilings of a pool could ever admit in a leaf."""
-        return fit.charges.most_ever(leaf, reserved=reserved)
 
     def pool_request(self, fit: PoolFit, workload: WorkloadInfo, *, counts: bool) -> PoolRequest:
         """What a workload requests of a pool, with its time limit."""
@@ -200,7 +201,7 @@ class Eligibility:
         """The obstacle with the first of its examples that guarantees and ceilings admit."""
         if obstacle.examples is None:
             return obstacle
-        most = self.most_ever(fit, leaf, workload.reserved)
+        most = fit.charges.most_ever(leaf, reserved=workload.reserved)
         admitted = (each for each in obstacle.examples if each.pods * each.gpus * GPU_MILLI <= most)
         return replace(
             obstacle, reason=misfit_sentences.in_smaller_pods(obstacle.reason, next(admitted, None))

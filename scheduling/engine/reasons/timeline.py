@@ -8,7 +8,7 @@ passing or an early end, and is late only where something new goes before.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heappop, heapreplace
 from typing import NamedTuple
 
@@ -58,6 +58,18 @@ class Stock:
                 return at
         return None
 
+    def times(self, amount: int, most: int) -> list[int]:
+        """When the amount is free once, twice, ... ``most`` times, as far as that is known."""
+        found: list[int] = []
+        total = 0
+        for at, bit in self._bits:
+            total += bit
+            while total >= amount * (len(found) + 1):
+                found.append(at)
+                if len(found) == most:
+                    return found
+        return found
+
     def take(self, amount: int, at: int, until: int | None) -> None:
         """Take so much: of what is free by ``at`` what comes last, then what comes after it, then what is not known
         of. It comes free again at ``until``, if that is known."""
@@ -100,14 +112,12 @@ class _Machine:
             whole = [at for at, number in self._whole_devices() if costs[number]]
             times = whole[request.whole - 1 : request.whole * most : request.whole]
         else:
-            times = sorted(self._shares(costs, most))[:most]
+            devices = zip(self.devices, costs, strict=True)
+            times = sorted([at for device, cost in devices if cost for at in device.times(cost, most)])[:most]
         for stock, each in ((self.cpu, request.cpu_milli), (self.memory, request.memory_mib)):
-            for index in range(len(times) if each else 0):
-                at = stock.when((index + 1) * each)
-                if at is None:
-                    del times[index:]
-                    break
-                times[index] = max(times[index], at)
+            if each and times:
+                free = stock.times(each, len(times))
+                times = [max(both) for both in zip(times, free, strict=False)]
         return times
 
     def not_before(self, request: PodRequest) -> int | None:
@@ -124,15 +134,6 @@ class _Machine:
             times = [(device.when(size), number) for number, (device, size) in enumerate(rows)]
             self._whole = sorted((at, number) for at, number in times if at is not None)
         return self._whole
-
-    def _shares(self, costs: Sequence[int], most: int) -> Iterator[int]:
-        """When each device holds one, two, ... shares."""
-        for device, cost in zip(self.devices, costs, strict=True):
-            for number in range(1, most + 1) if cost else ():
-                at = device.when(number * cost)
-                if at is None:
-                    break
-                yield at
 
     def take(self, request: PodRequest, costs: Sequence[int], at: int, until: int | None) -> None:
         """Give one pod its place from then on: of the devices free by then those that are so last, else those that

@@ -79,11 +79,10 @@ def test_the_surplus_is_by_whichever_due_gives_more() -> None:
     accounts.usage.used[c] = 5000
     entitled = [0] * len(tree)
     entitled[b], entitled[c] = 1000, 4000
-    lawful = JointEligibility(
-        PreemptionPolicy(Policy(), accounts, entitled, entitled), WorkloadClaim("w", b, 50, False, 1000), {}
-    )
+    policy = PreemptionPolicy(Policy(), accounts, entitled, entitled)
+    lawful = JointEligibility(policy, WorkloadClaim("w", b, 50, False, 1000), {})
     assert lawful.allowance(c, {("x", 0): 1000, ("y", 0): 2000}) == 3000 - 1000
-    assert lawful.preemption_policy.surplus(WorkloadClaim("w", b, 50, False, 3000), c, {}) == NONE
+    assert policy.surplus(WorkloadClaim("w", b, 50, False, 3000), c, {}) == NONE
 
 
 def test_there_is_room_in_a_branch_only_if_what_is_taken_of_the_others_may_go_in_some_order() -> None:
