@@ -50,7 +50,7 @@ class Intake(Eligibility):
         """Returns the workloads that join the queue of each pool. One that joins several is one of the ``entries``, one
         that joins none is ``out``, with the reason.
         """
-        known, leaf_of = self._fits, self._tree.leaf_of
+        known, leaf_of, admitting = self._fits, self._tree.leaf_of, self._admitting
         queues: dict[str, Rows] = {pool_id: _Rows() for pool_id in self._pools}
         for workload in workloads:
             if workload.backing_off_until is not None or workload.dependency is not FREE or workload.held:
@@ -60,7 +60,10 @@ class Intake(Eligibility):
                     continue
             fits = known.get(what_it_asks(workload)) or self._fits_of(workload)
             leaf, priority = leaf_of[workload.team], workload.priority
-            found = self.admitting(fits, leaf, reserved=priority >= RESERVED_PRIORITY)
+            found = admitting.get((fits, leaf, priority >= RESERVED_PRIORITY))
+            if found is None:
+                reserved = priority >= RESERVED_PRIORITY
+                found = admitting[fits, leaf, reserved] = self.admitting(fits, leaf, reserved=reserved)
             if len(found) == 1:
                 fit = found[0]
                 takes = self.pool_request(fit, workload, counts=True)
@@ -72,15 +75,6 @@ class Intake(Eligibility):
             else:
                 out[workload.id] = self._obstacle(workload, leaf, fits)
         return queues
-
-    def admitting(self, fits: tuple[PoolFit, ...], leaf: int, *, reserved: bool) -> Admitting:
-        """Those of some pools that could ever admit such a workload: looked at once for all of a leaf and a class that
-        request the same."""
-        key = (fits, leaf, reserved)
-        found = self._admitting.get(key)
-        if found is None:
-            found = self._admitting[key] = super().admitting(fits, leaf, reserved=reserved)
-        return found
 
     def pool_request(self, fit: PoolFit, workload: WorkloadInfo, *, counts: bool) -> PoolRequest:
         """What a workload requests of a pool: one object for all with the same time limit."""
