@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from scheduling.acceleration.kept_cycle import KeptCycle
+from scheduling.acceleration.kept_report import KeptPoolReport
 from scheduling.acceleration.kept_state import KeptState
+from scheduling.acceleration.late import Late
 from scheduling.engine.decide.decide import run_queues, turn
 from scheduling.engine.decide.plan_rows import plan_of
 from scheduling.engine.model.plan import Plan
@@ -26,7 +28,7 @@ def decide(state: State, now: int) -> Plan:
     run_queues(cycles, kept.entries)
     grown = {pool_id: scale_up(cycle) for pool_id, cycle in cycles.items()}
     late = _LatePlan(state, kept, cycles, grown, now)
-    plan = plan_of(cycles, grown, late.report)
+    plan = plan_of(cycles, grown, late.rows())
     kept.end(late)
     return plan
 
@@ -44,13 +46,24 @@ class _LatePlan:
         self._snapshot: Snapshot | None = None
         self._report: PlanReport | None = None
 
-    def report(self) -> PlanReport:
-        """The rest of the plan."""
+    def rows(self) -> PlanReport:
+        """The rest of the plan, each part when it is first read."""
+        return PlanReport(
+            keeps=Late(lambda: self._told().keeps),
+            waits=Late(lambda: self._told().waits),
+            pools=Late(lambda: self._told().pools),
+            teams=Late(lambda: self._told().teams),
+            findings=Late(lambda: self._told().findings),
+        )
+
+    def _told(self) -> PlanReport:
+        """The rest of the plan, worked out once."""
         if self._report is None:
             if self._live is not None:
                 self._report = self._of_live(*self._live)
             elif self._snapshot is not None:
-                self._report = PlanReport.again(decide(State.of(self._snapshot), self._now))
+                plan = decide(State.of(self._snapshot), self._now)
+                self._report = PlanReport(plan.keeps, plan.waits, plan.pools, plan.teams, plan.findings)
         if self._report is None:
             raise ValueError("The rest of this plan is not known any more.")
         return self._report
@@ -65,9 +78,8 @@ class _LatePlan:
                 pass
             for cycle in cycles.values():
                 cycle.skipped_leaves.line_up(cycle.waiting)
-        return PlanReport.of(
-            state.pools, kept.outsiders(state), kept.oddities, cycles, grown=self._grown, now=self._now
-        )
+        reports = [KeptPoolReport(cycle, self._grown[pool_id]) for pool_id, cycle in cycles.items()]
+        return PlanReport.of(state.pools, kept.outsiders(state), kept.oddities, reports, now=self._now)
 
     def part(self, snapshot: Callable[[], Snapshot]) -> None:
         """The pools are going to say something else."""

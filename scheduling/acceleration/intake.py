@@ -12,7 +12,6 @@ from scheduling.engine.queue.candidate import PoolRequest
 from scheduling.engine.quota.tree import Tree
 from scheduling.engine.reasons import sentences as reasons
 from scheduling.engine.reasons.eligibility import (
-    Admitting,
     Eligibility,
     Entries,
     Out,
@@ -41,7 +40,7 @@ class Intake(Eligibility):
 
     def __init__(self, pools: Mapping[str, PoolView], tree: Tree, requests: PodRequests) -> None:
         super().__init__(pools, tree, requests)
-        self._admitting: dict[tuple[tuple[PoolFit, ...], int, bool], Admitting] = {}
+        self._admitting: dict[tuple[tuple[PoolFit, ...], int, bool], list[PoolFit]] = {}
         self._pool_requests: dict[tuple[PoolFit, int | None, bool], PoolRequest] = {}
 
     def join(
@@ -60,10 +59,10 @@ class Intake(Eligibility):
                     continue
             fits = known.get(what_it_asks(workload)) or self._fits_of(workload)
             leaf, priority = leaf_of[workload.team], workload.priority
-            found = admitting.get((fits, leaf, priority >= RESERVED_PRIORITY))
+            alike = (fits, leaf, priority >= RESERVED_PRIORITY)
+            found = admitting.get(alike)
             if found is None:
-                reserved = priority >= RESERVED_PRIORITY
-                found = admitting[fits, leaf, reserved] = self.admitting(fits, leaf, reserved=reserved)
+                found = admitting[alike] = self.admitting(fits, workload, leaf)
             if len(found) == 1:
                 fit = found[0]
                 takes = self.pool_request(fit, workload, counts=True)

@@ -7,12 +7,12 @@ import pytest
 from django.utils import timezone
 
 from scheduling import engine
+from scheduling.acceleration.late import Late
 from scheduling.cycle import cycle, decide, tell
 from scheduling.cycle.apply import LostTurn, apply
 from scheduling.cycle.cycle import run_cycle
 from scheduling.engine import decide as decide_on
 from scheduling.engine import schedule
-from scheduling.engine.model.plan import Late
 from scheduling.explain import last_cycle
 from scheduling.explain.workload import explain
 from scheduling.models import Clock, Cycle

@@ -24,7 +24,7 @@ from scheduling.engine.pool.scaling import scale_up
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.quota.tree import Tree
 from scheduling.engine.reasons.eligibility import Candidacies, Eligibility, Entries, PoolView
-from scheduling.engine.reasons.report import Outsider, PlanReport
+from scheduling.engine.reasons.report import Outsider, PlanReport, PoolReport
 
 Cycles = Mapping[str, PoolCycle]
 
@@ -50,8 +50,9 @@ def decide_plainly(state: State, now: int) -> Plan:
     run_queues(cycles, found.entries)
     grown = {pool_id: scale_up(cycle) for pool_id, cycle in cycles.items()}
     outsiders = [Outsider(state.workload(id_), *out) for id_, out in found.out.items()]
-    report = PlanReport.of(state.pools, outsiders, reading.oddities, cycles, grown=grown, now=now)
-    return plan_of(cycles, grown, lambda: report)
+    reports = [PoolReport(cycle, grown[pool_id]) for pool_id, cycle in cycles.items()]
+    report = PlanReport.of(state.pools, outsiders, reading.oddities, reports, now=now)
+    return plan_of(cycles, grown, report)
 
 
 def run_queues(cycles: Cycles, entries: Entries) -> None:

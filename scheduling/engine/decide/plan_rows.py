@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from scheduling.engine.model.plan import Grow, Late, Plan, Preemption, Shrink, Start, StartReservation
+from scheduling.engine.model.plan import Grow, Plan, Preemption, Shrink, Start, StartReservation
 from scheduling.engine.model.snapshot import Queueing
 from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.victims import PlacedWorkload
-from scheduling.engine.reasons import waiting_sentences
+from scheduling.engine.reasons import waiting
 from scheduling.engine.reasons.figures import Allocations, Parts
 from scheduling.engine.reasons.report import Grown, PlanReport, by_id
 
 
-def plan_of(
-    cycles: Mapping[str, PoolCycle], grown: Mapping[str, Grown], report: Callable[[], PlanReport]
-) -> Plan:
-    """What the cycles of all pools have decided, as one plan; what it leaves as it is is told when it is read."""
+def plan_of(cycles: Mapping[str, PoolCycle], grown: Mapping[str, Grown], report: PlanReport) -> Plan:
+    """What the cycles of all pools have decided, as one plan."""
     starts: list[Start] = []
     grows: list[Grow] = []
     shrinks: list[Shrink] = []
@@ -38,14 +36,14 @@ def plan_of(
     return Plan(
         starts=tuple(sorted(starts, key=by_id)),
         grows=tuple(sorted(grows, key=by_id)),
-        keeps=Late(lambda: report().keeps),
+        keeps=report.keeps,
         shrinks=tuple(sorted(shrinks, key=by_id)),
         preemptions=tuple(sorted(preemptions, key=by_id)),
-        waits=Late(lambda: report().waits),
+        waits=report.waits,
         reservations=tuple(_reservation(cycle) for cycle in cycles.values() if _reserves(cycle)),
-        pools=Late(lambda: report().pools),
-        teams=Late(lambda: report().teams),
-        findings=Late(lambda: report().findings),
+        pools=report.pools,
+        teams=report.teams,
+        findings=report.findings,
     )
 
 
@@ -58,7 +56,7 @@ def _start(cycle: PoolCycle, placed: PlacedWorkload, allocation: Parts) -> Start
         allocation=allocation,
         victims=tuple(placed.victims),
         waits_for_victims=waits,
-        reason=waiting_sentences.waiting_for_victims(placed.milli) if waits else None,
+        reason=waiting.waiting_for_victims(placed.milli) if waits else None,
     )
 
 
@@ -76,9 +74,7 @@ def _shrink(cycle: PoolCycle, placed: PlacedWorkload, allocation: Parts) -> Shri
         by_team=by.team,
         rule=first.rule,
         level=first.level,
-        reason=waiting_sentences.shrunk(
-            first.rule, cycle.tree.team_name(first.by.leaf), len(pods), milli, first.level
-        ),
+        reason=waiting.shrunk(first.rule, cycle.tree.team_name(first.by.leaf), len(pods), milli, first.level),
     )
 
 
@@ -99,9 +95,7 @@ def _preemptions(cycle: PoolCycle) -> Iterable[Preemption]:
             rule=first.rule,
             level=first.level,
             lost_gpu_ms=sum(each.lost_gpu_ms for each in cycle.taken[workload.id]),
-            reason=waiting_sentences.preempted(
-                first.rule, cycle.tree.team_name(first.by.leaf), milli, first.level
-            ),
+            reason=waiting.preempted(first.rule, cycle.tree.team_name(first.by.leaf), milli, first.level),
         )
 
 

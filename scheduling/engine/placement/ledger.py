@@ -258,16 +258,15 @@ class Ledger:
                 return True
         return False
 
-    def free_by_kind(self) -> list[list[int]]:
-        """What is neither held nor promised, by kind of node and position of the device: of nodes that take new pods,
-        and all that are of a kind together."""
-        found = [[0] * len(kind.devices) for kind in self.nodes.classes]
-        for kind, node_free in zip(self.nodes.class_of, self.now.free, strict=True):
-            if kind >= 0:
-                of_kind = found[kind]
+    def free_by_class(self) -> list[list[int]]:
+        """What is neither held nor promised on the nodes of each class, by position of the device."""
+        found = [[0] * len(each.devices) for each in self.nodes.classes]
+        for number, node_free in zip(self.nodes.class_of, self.now.free, strict=True):
+            if number >= 0:
+                of_class = found[number]
                 for at, left in enumerate(node_free.gpu):
                     if left > 0:
-                        of_kind[at] += left
+                        of_class[at] += left
         return found
 
     def free_milli(self) -> int:

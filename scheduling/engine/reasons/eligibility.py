@@ -71,10 +71,6 @@ class PoolFit:
     resumed: Obstacle | None = None
 
 
-Admitting = Sequence[PoolFit]
-"""What some pools have for a workload that they could ever admit."""
-
-
 class Eligibility:
     """Tells workloads that stand in a queue from those that cannot start, in these pools, given in their order."""
 
@@ -93,9 +89,7 @@ class Eligibility:
                 found.out[workload.id] = (None, reason)
                 continue
             leaf, fits = self._tree.leaf_of[workload.team], self._fits_of(workload)
-            candidacies = self.candidacies_in(
-                workload, leaf, self.admitting(fits, leaf, reserved=workload.reserved)
-            )
+            candidacies = self.candidacies_in(workload, leaf, self.admitting(fits, workload, leaf))
             for candidate in candidacies:
                 found.candidates[candidate.pool_request.pool].append(candidate)
             if len(candidacies) > 1:
@@ -128,13 +122,13 @@ class Eligibility:
             return PoolFit(takes, keeps_out, setting.charges)
         return PoolFit(takes, keeps_out, setting.charges, pool, of_its_nodes)
 
-    def admitting(self, fits: tuple[PoolFit, ...], leaf: int, *, reserved: bool) -> Admitting:
-        """Those of some pools whose nodes, guarantees and ceilings could ever admit such a workload of a leaf."""
+    def admitting(self, fits: Iterable[PoolFit], workload: WorkloadInfo, leaf: int) -> list[PoolFit]:
+        """Those of some pools whose nodes, guarantees and ceilings could ever admit a workload."""
         return [
             fit
             for fit in fits
             if fit.obstacle is None
-            and fit.pool_request.next_milli <= fit.charges.most_ever(leaf, reserved=reserved)
+            and fit.pool_request.next_milli <= fit.charges.most_ever(leaf, reserved=workload.reserved)
         ]
 
     def candidacies_in(self, workload: WorkloadInfo, leaf: int, fits: Sequence[PoolFit]) -> Candidacies:

@@ -23,29 +23,8 @@ class Forecast:
     """The ETAs of one pool's waiting workloads.
 
     Each is the time by which it starts if nothing new comes before it, all run as long as their time limits allow,
-    and those ahead of it have their places first, the start reservation before all. It is worked out along the queue,
-    no further than it is asked for.
+    and those ahead of it have their places first, the start reservation before all.
     """
-
-    def __init__(self, cycle: PoolCycle) -> None:
-        self._cycle = cycle
-        self._etas: dict[str, Eta] = {}
-        self._rest: Iterator[Blocked] = iter(cycle.waiting.values())
-        self._future: _Future | None = None
-
-    def of(self, blocked: Blocked) -> Eta:
-        """The ETA of a blocked workload."""
-        if self._future is None:
-            self._future = _Future(self._cycle)
-        id_ = blocked.candidate.id
-        while id_ not in self._etas and len(self._etas) < REACH:
-            each = next(self._rest)
-            self._etas[each.candidate.id] = self._future.next(each)
-        return self._etas.get(id_, FAR)
-
-
-class _Future:
-    """The pool as it is going to be, while the queue is gone through."""
 
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
@@ -59,6 +38,11 @@ class _Future:
         self._for_reserved: Timeline | None = None
         self._not_before = cycle.now
         self._nobody_knows: Eta | None = None
+
+    def etas(self) -> Iterator[Eta]:
+        """The ETA of each in turn; beyond the first ``REACH`` none is told."""
+        for number, blocked in enumerate(self._cycle.waiting.values()):
+            yield self.next(blocked) if number < REACH else FAR
 
     def next(self, blocked: Blocked) -> Eta:
         """The ETA of the next one of the queue, which has its place from then on."""

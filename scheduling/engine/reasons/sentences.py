@@ -63,8 +63,8 @@ def reason(
     team: str | None = None,
     level: str | None = None,
 ) -> Reason:
-    """A reason of the code's kind."""
-    return Reason(code, kind_of(code), message, next_step, asked, available, limit, team, level)
+    """A reason of the code's kind; the ``level`` is that of the tree, the ``team``'s, unless it is named."""
+    return Reason(code, kind_of(code), message, next_step, asked, available, limit, team, level or team)
 
 
 def of_workload(workload: WorkloadInfo, now: int) -> Reason | None:

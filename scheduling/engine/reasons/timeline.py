@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from heapq import heappop, heapreplace
 from typing import NamedTuple
 
-from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import NodeInfo
 from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, Picks
@@ -87,19 +85,16 @@ class Stock:
             self.comes(until, amount)
 
 
-class _Machine:
-    """One node: when its devices, CPU and memory come free."""
-
-    __slots__ = ("_sizes", "_whole", "cpu", "devices", "memory")
+class NodeTimeline:
+    """When the devices, the CPU and the memory of one node come free."""
 
     def __init__(self, node: NodeInfo, node_free: NodeFree, now: int) -> None:
         self._sizes = [device.share_milli for device in node.devices]
         self.devices = [Stock(now, left) for left in node_free.gpu]
         self.cpu = Stock(now, node_free.cpu)
         self.memory = Stock(now, node_free.memory)
-        self._whole: list[tuple[int, int]] | None = None
 
-    def comes(self, at: int, picks: Iterable[tuple[int, int]], cpu: int, memory: int) -> None:
+    def comes(self, at: int, picks: Picks, cpu: int, memory: int) -> None:
         """What a pod holds comes free at that time."""
         for device, milli in picks:
             self.devices[device].comes(at, milli)
@@ -109,7 +104,7 @@ class _Machine:
     def pods(self, request: PodRequest, costs: Sequence[int], most: int) -> list[int]:
         """When the first, the second, ... pod of a request fits here beside those before it, ``most`` at most."""
         if request.whole:
-            whole = [at for at, number in self._whole_devices() if costs[number]]
+            whole = [at for at, number in self.whole_devices() if costs[number]]
             times = whole[request.whole - 1 : request.whole * most : request.whole]
         else:
             devices = zip(self.devices, costs, strict=True)
@@ -120,25 +115,15 @@ class _Machine:
                 times = [max(both) for both in zip(times, free, strict=False)]
         return times
 
-    def not_before(self, request: PodRequest) -> int | None:
-        """A time before which no pod of a request fits here; ``None`` if none ever does, as far as is known."""
-        if request.whole:
-            whole = self._whole_devices()
-            return whole[request.whole - 1][0] if len(whole) >= request.whole else None
-        return min((at for device in self.devices if (at := device.soonest) is not None), default=None)
-
-    def _whole_devices(self) -> list[tuple[int, int]]:
+    def whole_devices(self) -> list[tuple[int, int]]:
         """When each device is free as a whole, the soonest first; without those of which that is not known."""
-        if self._whole is None:
-            rows = zip(self.devices, self._sizes, strict=True)
-            times = [(device.when(size), number) for number, (device, size) in enumerate(rows)]
-            self._whole = sorted((at, number) for at, number in times if at is not None)
-        return self._whole
+        rows = zip(self.devices, self._sizes, strict=True)
+        times = [(device.when(size), number) for number, (device, size) in enumerate(rows)]
+        return sorted([(at, number) for at, number in times if at is not None])
 
     def take(self, request: PodRequest, costs: Sequence[int], at: int, until: int | None) -> None:
         """Give one pod its place from then on: of the devices free by then those that are so last, else those that
         are so first."""
-        self._whole = None
         early, late = [], []
         for number, (device, cost) in enumerate(zip(self.devices, costs, strict=True)):
             when = device.when(cost) if cost else at
@@ -163,6 +148,10 @@ class PodEnd(NamedTuple):
     memory: int
 
 
+Fit = tuple[int, list[int]]
+"""When pods fit together, and the node of each."""
+
+
 class Timeline:
     """When the devices of one pool come free; what waits is given its places in the order of the queue.
 
@@ -183,125 +172,79 @@ class Timeline:
         self._now = now
         self._ends = ends
         self._without_elastic = without_elastic
-        self._machines: dict[int, _Machine] = {}
-        self._soonest = [self._first_end(rank) for rank in range(len(free))]
-        """When something of each node comes free first, before anything is given a place there."""
-        self._firsts: dict[PodRequest, list[tuple[int, int]]] = {}
-        self._given: dict[int, None] = {}
-        self._where_of: dict[PodRequest, Where] = {}
-        self._of_given: dict[PodRequest, dict[int, int | None]] = {}
+        self._of_node: dict[int, NodeTimeline] = {}
+        self._given: set[int] = set()
 
     def _end(self, end: PodEnd) -> int | None:
         """When what a pod holds comes free."""
         return self._now if self._without_elastic and not end.reserved else end.at
 
-    def _first_end(self, rank: int) -> int | None:
-        """When something of a node comes free first; ``None`` if nothing is known."""
-        if max(self._free[rank].gpu, default=0) > 0:
-            return self._now
-        ends = [self._end(end) for end in self._ends.get(rank, ())]
-        return min([at for at in ends if at is not None], default=None)
-
     def only(self, rank: int, node_free: NodeFree, now: int) -> None:
         """Nothing of a node comes free for others but this."""
-        self._machines[rank] = _Machine(self._nodes.rows[rank], node_free, now)
-        self._changed(rank)
+        self._of_node[rank] = self._new(rank, node_free, now)
 
-    def _changed(self, rank: int) -> None:
-        """Forget when a pod fits on a node where something was given a place."""
-        for times in self._of_given.values():
-            times.pop(rank, None)
+    def _new(self, rank: int, node_free: NodeFree, now: int) -> NodeTimeline:
+        return NodeTimeline(self._nodes.rows[rank], node_free, now)
 
-    def _machine(self, rank: int) -> _Machine:
-        """A node, made when it is first looked at closely."""
-        machine = self._machines.get(rank)
-        if machine is None:
-            machine = _Machine(self._nodes.rows[rank], self._free[rank], self._now)
-            self._machines[rank] = machine
+    def _node(self, rank: int) -> NodeTimeline:
+        """A node, made when it is first looked at."""
+        if rank not in self._of_node:
+            self._of_node[rank] = node = self._new(rank, self._free[rank], self._now)
             for end in self._ends.get(rank, ()):
                 at = self._end(end)
                 if at is not None:
-                    machine.comes(at, end.picks, end.cpu, end.memory)
-        return machine
+                    node.comes(at, end.picks, end.cpu, end.memory)
+        return self._of_node[rank]
 
-    def when(
-        self, request: PodRequest, pods: int, among: Collection[int] | None = None
-    ) -> tuple[int, list[int]] | None:
+    def when(self, request: PodRequest, pods: int, among: Collection[int] | None = None) -> Fit | None:
         """The earliest time at which so many pods fit together (on these nodes only), and the node of each; ``None``
         if that is not known."""
-        if pods == 1 and among is None:
-            return self._first(request)
+        best: Fit | None = None
         levels = self._nodes.domains(request)
-        best: tuple[int, list[int]] | None = None
         for domain in levels[-1] if levels else ():
-            found = self._together(request, pods, domain, among, best[0] if best else UNLIMITED)
+            found = self._together(request, pods, domain, among, best)
             if found is not None and (best is None or found < best):
                 best = found
         return best
+
+    def _together(
+        self,
+        request: PodRequest,
+        pods: int,
+        domain: Domain,
+        among: Collection[int] | None,
+        best: Fit | None,  # noqa: ARG002 - what fits later need not be found
+    ) -> Fit | None:
+        """That of one domain: each pod where it fits soonest, at equal times on the first node by id."""
+        chosen = sorted(
+            (at, rank)
+            for rank, costs in self._nodes.ranks(domain)
+            if among is None or rank in among
+            for at in self._node(rank).pods(request, costs, pods)
+        )[:pods]
+        return (chosen[-1][0], [rank for _, rank in chosen]) if len(chosen) == pods else None
 
     def take(self, request: PodRequest, ranks: Iterable[int], at: int, until: int | None) -> None:
         """Give a pod its place on each of these nodes (as often as it is named), from then until then."""
         where = self._where(request)
         for rank in ranks:
-            self._given[rank] = None
-            self._changed(rank)
-            self._machine(rank).take(request, where[rank][1], at, until)
+            self._given.add(rank)
+            self._node(rank).take(request, where[rank][1], at, until)
 
     def given(self, request: PodRequest, at: int) -> int | None:
         """Of the nodes where something was given a place the one that holds a pod by then, and has it last;
         ``None`` if none has."""
-        where, times = self._where(request), self._of_given.setdefault(request, {})
-        for rank in self._given.keys() - times.keys():
-            found = self._machine(rank).pods(request, where[rank][1], 1) if rank in where else []
-            times[rank] = found[0] if found else None
-        there = ((when, rank) for rank, when in times.items() if when is not None and when <= at)
+        where = self._where(request)
+        times = ((self._first_on(request, rank, where), rank) for rank in self._given)
+        there = ((when, rank) for when, rank in times if when is not None and when <= at)
         return max(there, default=(0, None))[1]
+
+    def _first_on(self, request: PodRequest, rank: int, where: Where) -> int | None:
+        """When a first pod of a request fits on a node."""
+        found = self._node(rank).pods(request, where[rank][1], 1) if rank in where else []
+        return found[0] if found else None
 
     def _where(self, request: PodRequest) -> Where:
         """The nodes that a request allows."""
-        found = self._where_of.get(request)
-        if found is None:
-            levels = self._nodes.domains(request)
-            found = self._where_of[request] = self._nodes.where(levels[-1]) if levels else {}
-        return found
-
-    def _first(self, request: PodRequest) -> tuple[int, list[int]] | None:
-        """That of one pod. The nodes of a request are kept as a heap, by a time that is not too late: the first whose
-        time is true has it, and others are put back."""
-        where = self._where(request)
-        heap = self._firsts.get(request)
-        if heap is None:
-            heap = self._firsts[request] = self._by_bound(request, where)
-        while heap:
-            at, rank = heap[0]
-            found = self._machine(rank).pods(request, where[rank][1], 1)
-            if found == [at]:
-                return at, [rank]
-            if found:
-                heapreplace(heap, (found[0], rank))
-            else:
-                heappop(heap)
-        return None
-
-    def _by_bound(self, request: PodRequest, ranks: Iterable[int]) -> list[tuple[int, int]]:
-        """The nodes where a pod of a request could fit and the time before which none does, sorted."""
-        machines, soonest = self._machines, self._soonest
-        bounds = [
-            (machines[rank].not_before(request) if rank in machines else soonest[rank], rank)
-            for rank in ranks
-        ]
-        return sorted([(at, rank) for at, rank in bounds if at is not None])
-
-    def _together(
-        self, request: PodRequest, pods: int, domain: Domain, among: Collection[int] | None, latest: int
-    ) -> tuple[int, list[int]] | None:
-        """That of several pods in one domain: each where it fits soonest, at equal times on the first node by id;
-        ``None`` too if that is after the latest."""
-        costs = {rank: each for rank, each in self._nodes.ranks(domain) if among is None or rank in among}
-        chosen: list[tuple[int, int]] = []
-        for bound, rank in self._by_bound(request, costs):
-            if bound > latest or (len(chosen) == pods and bound > chosen[-1][0]):
-                break
-            found = self._machine(rank).pods(request, costs[rank], pods)
-            chosen = sorted([*chosen, *((at, rank) for at in found)])[:pods]
-        return (chosen[-1][0], [rank for _, rank in chosen]) if len(chosen) == pods else None
+        levels = self._nodes.domains(request)
+        return self._nodes.where(levels[-1]) if levels else {}

@@ -1,11 +1,13 @@
-"""When a gang fits, and on which nodes, as a timeline tells it."""
+"""When a gang fits, and on which nodes, as timelines tell it: the plain one and the one that looks at few nodes."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.acceleration.kept_ledger import KeptLedger
+from scheduling.acceleration.kept_timeline import KeptTimeline
 from scheduling.engine import Topology
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest
@@ -33,9 +35,12 @@ def test_a_gang_is_told_of_the_domain_where_it_fits_first(ends: list[list[int | 
     timeline = Timeline(fleet, ledger.later.free, NOW, held, without_elastic=False)
     alone = [timeline.when(GANG, pods, among=range(rack, NODES, RACKS)) for rack in range(RACKS)]
     assert timeline.when(GANG, pods) == min((each for each in alone if each is not None), default=None)
+    kept = KeptTimeline(fleet, ledger.later.free, NOW, held, without_elastic=False)
+    assert kept.when(GANG, pods) == timeline.when(GANG, pods)
 
 
-def test_at_equal_times_a_gang_is_told_of_the_first_nodes() -> None:
+@pytest.mark.parametrize("kind", [Timeline, KeptTimeline])
+def test_at_equal_times_a_gang_is_told_of_the_first_nodes(kind: type[Timeline]) -> None:
     """Two pods of a GPU fit on n2 after 5 minutes, and on n0 or on n1 after 10, where half a GPU is free before."""
     gang = PodRequest.of(waiting("gang", "a", pods=2))
     fleet = Nodes(pool(), [node(f"n{rank}", 1) for rank in range(3)], (), topological=False)
@@ -45,5 +50,5 @@ def test_at_equal_times_a_gang_is_told_of_the_first_nodes() -> None:
     for rank, rows in ends.items():
         ledger.later.change(rank, [(0, 1000)], 0, 0, -1)
         held[rank] = [PodEnd(NOW + time * MINUTE, True, [(0, milli)], 0, 0) for time, milli in rows]
-    timeline = Timeline(fleet, ledger.later.free, NOW, held, without_elastic=False)
+    timeline = kind(fleet, ledger.later.free, NOW, held, without_elastic=False)
     assert timeline.when(gang, 2) == (NOW + 10 * MINUTE, [2, 0])
