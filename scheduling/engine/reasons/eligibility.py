@@ -22,8 +22,8 @@ from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import QuotaAccounts, Tree
-from scheduling.engine.reasons import misfit_sentences, sentences
-from scheduling.engine.reasons.misfits import Obstacle, of_nodes, of_quota
+from scheduling.engine.reasons import sentences
+from scheduling.engine.reasons.misfits import Obstacle, of_nodes, of_quota, with_example
 
 Candidacies = tuple[Candidate, ...]
 """A workload in every pool where it could ever run, in its order of preference."""
@@ -197,9 +197,7 @@ class Eligibility:
             return obstacle
         most = fit.charges.most_ever(leaf, reserved=workload.reserved)
         admitted = (each for each in obstacle.examples if each.pods * each.gpus * GPU_MILLI <= most)
-        return replace(
-            obstacle, reason=misfit_sentences.in_smaller_pods(obstacle.reason, next(admitted, None))
-        )
+        return replace(obstacle, reason=with_example(obstacle.reason, next(admitted, None)))
 
 
 def what_it_asks(workload: WorkloadInfo) -> tuple[Hashable, ...]:

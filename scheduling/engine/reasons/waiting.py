@@ -16,7 +16,7 @@ from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.queue.candidate import Blocked, Candidate, Cause
 from scheduling.engine.quota.charging import Ceiling
-from scheduling.engine.reasons.misfits import is_of_type
+from scheduling.engine.reasons.node_misfits import is_of_type
 from scheduling.engine.reasons.sentences import (
     besides_closed,
     guarantors,
