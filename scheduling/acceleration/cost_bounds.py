@@ -10,7 +10,7 @@ from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.engine.model.snapshot import GPU_MILLI, Request
 from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.preemption.candidate_domains import FREE, Bound
-from scheduling.engine.preemption.victims import PlacedWorkload
+from scheduling.engine.preemption.victims import PlacedWorkload, Tier
 
 Sort = tuple[int | None, int, Request | None, tuple[str, ...]]
 """What preemptors of one table have in common: what they may take at most, and what their pods ask of devices."""
@@ -53,11 +53,18 @@ class CostBounds:
             placed = pods[0][0]
             if may_go(placed):
                 for _, pod_index, picks in pods:
-                    tier = placed.tier_of(pod_index)
+                    tier = _tier_of(placed, pod_index)
                     for at, milli in picks:
                         most[at] += milli
                         lying[at].append((tier, milli * placed.lost_ms // GPU_MILLI))
         return [_of_device(free[at], most[at], cost, lying[at]) for at, cost in enumerate(costs)]
+
+
+def _tier_of(placed: PlacedWorkload, pod_index: int) -> Tier:
+    """The tier of a pod: lower for one above the minimum."""
+    least = placed.workload.min_pods
+    whole = len(placed.pods) <= least or sum(pod.pod_index < pod_index for pod in placed.pods) < least
+    return placed.tier(whole=whole)
 
 
 class _Table:

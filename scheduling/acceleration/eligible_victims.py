@@ -25,6 +25,12 @@ Cell = tuple[int, int]
 NO_WORKLOADS: Mapping[str, PlacedWorkload] = {}
 
 
+def tiers_of(placed: PlacedWorkload) -> set[Tier]:
+    """The tiers of all that can be taken of a workload."""
+    spare = len(placed.pods) > placed.workload.min_pods
+    return {placed.tier(whole=whole) for whole in ((True, False) if spare else (True,))}
+
+
 class Joined(NamedTuple):
     """What is noted of a workload that joins an index: the note outlives it by far."""
 
@@ -64,7 +70,7 @@ class EligibleVictims(VictimIndex):
         if self._placed_workloads.pop(id_, None) is None:
             return False
         if self._by_tier is not None:
-            for tier in placed.tiers():
+            for tier in tiers_of(placed):
                 self._by_tier[tier].take_out(placed)
         if self._by_rank is not None:
             for rank in self.ranks(placed):
@@ -82,7 +88,7 @@ class EligibleVictims(VictimIndex):
         ranks = tuple(self.ranks(placed))
         self.joined.append(Joined(placed.leaf, placed.workload.priority, placed.milli, ranks))
         if self._by_tier is not None:
-            for tier in placed.tiers():
+            for tier in tiers_of(placed):
                 self._victims(tier).put(placed)
         if self._by_rank is not None:
             for rank in self.ranks(placed):
@@ -198,13 +204,13 @@ class EligibleVictims(VictimIndex):
             for id_, placed in self._placed_workloads.items():
                 workload = placed.workload
                 if len(placed.pods) > workload.min_pods:
-                    for tier in placed.tiers():
+                    for tier in tiers_of(placed):
                         self._victims(tier).put(placed)
                     continue
                 sort = (workload.status, workload.priority, placed.leaf)
                 members = whole.get(sort)
                 if members is None:
-                    (tier,) = placed.tiers()
+                    (tier,) = tiers_of(placed)
                     members = whole[sort] = self._victims(tier).members(placed.leaf)
                 members[id_] = placed
         return self._by_tier

@@ -13,7 +13,7 @@ from scheduling.acceleration.free_arrays import capped
 from scheduling.acceleration.kept_ledger import KeptLedger
 from scheduling.acceleration.typical_arrays import Ints
 from scheduling.engine.model.quantities import UNLIMITED
-from scheduling.engine.preemption.victims import COST_OF_STATUS, PlacedWorkload
+from scheduling.engine.preemption.victims import COST_OF_STATUS, PlacedWorkload, working_since
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Holdings:
 
 def _owners(placed_workloads: Sequence[PlacedWorkload]) -> Owners:
     workloads = [placed.workload for placed in placed_workloads]
-    since = [placed.working_since for placed in placed_workloads]
+    since = [working_since(workload) for workload in workloads]
     return Owners(
         np.array([placed.leaf for placed in placed_workloads], np.int64),
         np.array([COST_OF_STATUS[workload.status] for workload in workloads], np.int64),

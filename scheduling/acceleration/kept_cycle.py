@@ -179,7 +179,8 @@ class KeptCycle(PoolCycle):
         for id_, placed in self.touched.items():
             for eligible in self.kept_pool.victim_indexes():
                 eligible.drop(placed)
-            placed.restore()
+            placed.shrunk = False
+            placed.have(placed.workload.placements)
             self.placed_workloads[id_] = placed
             self.kept_pool.enlist(placed)
         self.kept_pool.failed = self.backfill.failed

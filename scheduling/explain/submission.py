@@ -13,7 +13,7 @@ from uuid import UUID
 
 from scheduling import engine
 from scheduling.cycle.still_valid import GIVEN_UP
-from scheduling.engine.reasons.eligibility import Admissibility
+from scheduling.explain.admissibility import Admissibility
 from scheduling.explain.explanation import Explanation
 from scheduling.explain.workload import without_released
 from scheduling.reading import cluster_nodes, translate

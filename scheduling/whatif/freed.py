@@ -13,8 +13,8 @@ from chamber.errors import Refusal
 from chamber.invalid import shown
 from scheduling import engine
 from scheduling.engine import schedule
-from scheduling.engine.reasons.eligibility import Admissibility
 from scheduling.explain import last_cycle
+from scheduling.explain.admissibility import Admissibility
 from scheduling.reading import recent
 from scheduling.reading.picture import SnapshotPicture
 from scheduling.whatif.asking import PICTURE_KEPT

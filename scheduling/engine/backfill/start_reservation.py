@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.engine.model.snapshot import PodPlacement, WorkloadInfo
-from scheduling.engine.placement.domains import Domain
 from scheduling.engine.placement.free import NodeFree, pick_devices, pods_in
 from scheduling.engine.placement.ledger import HeldPods, Ledger
 from scheduling.engine.placement.nodes import Where
@@ -148,9 +147,8 @@ def _extra_where_least_is_missing(
     """The nodes that lack least for the workload, with what they have free beyond what it needs of them."""
     best: tuple[int, tuple[str, ...], dict[int, int]] | None = None
     costs: dict[int, Sequence[int]] = {}
-    lacks = _Lacks(request, tally.empties)
     for domain in tally.domains:
-        found = _least_missing(ledger, pods, domain, free, lacks)
+        found = _least_missing(request, pods, dict(ledger.nodes.ranks(domain)), free, tally.empties)
         if found is not None and (best is None or (found[0], domain.key) < best[:2]):
             best = (found[0], domain.key, found[1])
             costs = dict(ledger.nodes.ranks(domain))
@@ -162,48 +160,26 @@ def _extra_where_least_is_missing(
     return extra
 
 
-class _Lacks(dict[tuple[tuple[int, ...], Sequence[int], int, int], int]):
-    """What nodes lack for a first pod, worked out once for all with as much free; ``empties`` says how many pods each
-    node would hold at most."""
-
-    def __init__(self, request: PodRequest, empties: Mapping[int, int]) -> None:
-        super().__init__()
-        self.request = request
-        self.empties = empties
-
-    def of(self, node_free: NodeFree, costs: Sequence[int]) -> int:
-        """What a node with so much free lacks."""
-        left = (tuple(node_free.gpu), costs, node_free.cpu, node_free.memory)
-        found = self.get(left)
-        if found is None:
-            found = self[left] = _missing(node_free, costs, self.request, 1)
-        return found
-
-
 def _least_missing(
-    ledger: Ledger,
+    request: PodRequest,
     pods: int,
-    domain: Domain,
+    costs: Mapping[int, Sequence[int]],
     free: Sequence[NodeFree],
-    lacks: _Lacks,
+    most: Mapping[int, int],
 ) -> tuple[int, dict[int, int]] | None:
-    """How much a domain lacks for so many pods, and how many of them on which node; ``None`` if it is too small."""
-    costs = dict(ledger.nodes.ranks(domain))
-    heap = [
-        (lacks.of(free[rank], each), rank, 1, most)
-        for rank, each in costs.items()
-        if (most := lacks.empties[rank])
-    ]
+    """How much the nodes of a domain lack for so many pods, and how many of them on which node, each as many as it
+    holds at ``most``; ``None`` if they are too few."""
+    heap = [(_missing(free[rank], each, request, 1), rank, 1) for rank, each in costs.items() if most[rank]]
     heapq.heapify(heap)
     total, chosen = 0, {}
     while pods and heap:
-        missing, rank, number, most = heapq.heappop(heap)
+        missing, rank, number = heapq.heappop(heap)
         total += missing
         chosen[rank] = number
         pods -= 1
-        if number < most:
-            more = _missing(free[rank], costs[rank], lacks.request, number + 1)
-            heapq.heappush(heap, (more, rank, number + 1, most))
+        if number < most[rank]:
+            more = _missing(free[rank], costs[rank], request, number + 1)
+            heapq.heappush(heap, (more, rank, number + 1))
     return None if pods else (total, chosen)
 
 

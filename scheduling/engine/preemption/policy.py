@@ -144,30 +144,15 @@ class PreemptionPolicy:
                 return
             yield depth, bases
 
-    def fair_branches(
-        self,
-        preemptor: WorkloadClaim,
-        leaving: Mapping[int, int],
-        above: Sequence[Sequence[int]] | None = None,
-    ) -> list[list[int]]:
+    def fair_branches(self, preemptor: WorkloadClaim, leaving: Mapping[int, int]) -> list[list[int]]:
         """The branches that the fair-share rule takes from when so much is leaving, by the depth of the preemptor's own
-        branch that they stand beside.
-
-        ``above`` are those of :meth:`above_beside`, if they are known: no others have a surplus.
-        """
-        above = self.above_beside(preemptor) if above is None else above
-        found: list[list[int]] = [[] for _ in above]
+        branch that they stand beside."""
+        tree, path = self.accounts.tree, self.accounts.tree.paths[preemptor.leaf]
+        found: list[list[int]] = [[] for _ in path]
         for depth, bases in self.bases_by_depth(preemptor, leaving):
-            found[depth] = [each for each in above[depth] if self.excess(each, bases) > leaving.get(each, 0)]
+            beside = (each for each in tree.children[tree.parents[path[depth]]] if each != path[depth])
+            found[depth] = [each for each in beside if self.excess(each, bases) > leaving.get(each, 0)]
         return found
-
-    def above_beside(self, preemptor: WorkloadClaim) -> list[list[int]]:
-        """The branches beside each of the preemptor's own that are above what is due to them, by any due."""
-        tree = self.accounts.tree
-        return [
-            [each for each in tree.children[tree.parents[own]] if each != own and self.is_above(each)]
-            for own in tree.paths[preemptor.leaf]
-        ]
 
     def branch_beside(self, leaf: int, other: int) -> int:
         """The branch of the other leaf where the two part: it stands beside one of the leaf's own. A leaf parts from
@@ -185,10 +170,6 @@ class PreemptionPolicy:
             if by == EITHER_BASE and guarantee < due:
                 due = guarantee
         return self.accounts.usage.used[branch] - due
-
-    def is_above(self, branch: int) -> bool:
-        """Whether a branch has more than its entitlement, or than its guarantee."""
-        return self.excess(branch) > 0
 
     def loops(self, preemptor: WorkloadClaim, victim: WorkloadClaim, leaving: Mapping[int, int]) -> bool:
         """Whether the victim could at once preempt the preemptor in turn: a preemption loop."""

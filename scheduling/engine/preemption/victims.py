@@ -87,37 +87,22 @@ class PlacedWorkload:
     @property
     def lost_ms(self) -> int:
         """Milliseconds of work that are lost if it goes now: since its last checkpoint, else since its start."""
-        since = self.working_since
+        since = working_since(self.workload)
         return 0 if since is None else max(0, self.clock.now - since)
-
-    @property
-    def working_since(self) -> int | None:
-        """Since when what it did would be lost; ``None`` if it does not run."""
-        workload = self.workload
-        started = workload.started_at
-        if workload.status is not OpenStatus.RUNNING or started is None:
-            return None
-        return max(started, workload.checkpointed_at or started)
 
     def lose(self, gone: frozenset[int]) -> None:
         """Give up the pods with these indexes."""
-        self.pods = tuple([pod for pod in self.pods if pod.pod_index not in gone])
         self.shrunk = True
-        self._changed()
+        self.have(tuple([pod for pod in self.pods if pod.pod_index not in gone]))
 
     def grow(self, pod: PodPlacement) -> None:
         """Get one more pod."""
-        self.pods = (*self.pods, pod)
-        self._changed()
+        self.have((*self.pods, pod))
 
-    def restore(self) -> None:
-        """Have it as it was before the cycle."""
-        self.pods = self.workload.placements
-        self.shrunk = False
-        self._changed()
-
-    def _changed(self) -> None:
-        self.milli = milli_of(self.pods)
+    def have(self, pods: tuple[PodPlacement, ...]) -> None:
+        """Have these pods."""
+        self.pods = pods
+        self.milli = milli_of(pods)
         self._victims = self._claim = self._spots = None
 
     def spots(self, ledger: Ledger) -> Mapping[int, Spot]:
@@ -138,20 +123,9 @@ class PlacedWorkload:
             self._claim = WorkloadClaim(workload.id, self.leaf, workload.priority, workload.reserved, needed)
         return self._claim
 
-    def tier_of(self, pod_index: int) -> Tier:
-        """The tier of a pod: lower for one above the minimum."""
-        spare = len(self.pods) - self.workload.min_pods
-        whole = spare <= 0 or sum(pod.pod_index < pod_index for pod in self.pods) < self.workload.min_pods
-        return self.tier(whole=whole)
-
     def tier(self, *, whole: bool) -> Tier:
         """The tier of the whole workload, or of its pods above the minimum."""
         return (whole, COST_OF_STATUS[self.workload.status], self.workload.priority)
-
-    def tiers(self) -> set[Tier]:
-        """The tiers of all that can be taken of it."""
-        spare = len(self.pods) > self.workload.min_pods
-        return {self.tier(whole=whole) for whole in ((True, False) if spare else (True,))}
 
     def as_victims(self, ledger: Ledger) -> tuple[Victim, ...]:
         """Everything that can be taken of it: the pods above its minimum one by one, and the whole."""
@@ -173,6 +147,14 @@ class PlacedWorkload:
             return None
         due = due_at(self.workload, policy)
         return now + limit if due is None else max(now, due)
+
+
+def working_since(workload: WorkloadInfo) -> int | None:
+    """Since when what a workload did would be lost; ``None`` if it does not run."""
+    started = workload.started_at
+    if workload.status is not OpenStatus.RUNNING or started is None:
+        return None
+    return max(started, workload.checkpointed_at or started)
 
 
 def due_at(workload: WorkloadInfo, policy: Policy) -> int | None:
@@ -228,7 +210,7 @@ class Victim:
         self.count_lost(placed.lost_ms)
 
     def count_lost(self, lost_ms: int) -> None:
-        """Have so much work be lost: whoever is kept from cycle to cycle has more to lose in the next."""
+        """Have so much work be lost."""
         self.lost_gpu_ms = self.milli * lost_ms // GPU_MILLI
         last = -self.pods[0].pod_index if self.pods else 0
         self.key: VictimKey = (self.lost_gpu_ms, self.placed.workload.id, last)

@@ -119,7 +119,6 @@ class Allocations:
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
         self._elastic: dict[tuple[int, bool], dict[str, Parts]] = {}
-        self._alike: dict[tuple[str, int, int], Parts] = {}
         self._started: dict[int, list[PlacedWorkload]] = {}
         for placed in cycle.started.values():
             if not placed.reserved:
@@ -150,13 +149,6 @@ class Allocations:
         for placed in elastic:
             inside = min(placed.milli, left)
             left -= inside
-            found[placed.workload.id] = self._parts(team, inside, placed.milli - inside)
-        return found
-
-    def _parts(self, team: str, inside: int, bursts: int) -> Parts:
-        """So much inside a team's own part, and so much that bursts: one object for all with the same."""
-        found = self._alike.get((team, inside, bursts))
-        if found is None:
-            parts = (Allocation(team, inside), Allocation(None, bursts))
-            found = self._alike[team, inside, bursts] = tuple([part for part in parts if part.milli])
+            parts = (Allocation(team, inside), Allocation(None, placed.milli - inside))
+            found[placed.workload.id] = tuple([part for part in parts if part.milli])
         return found

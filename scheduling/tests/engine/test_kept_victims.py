@@ -16,7 +16,7 @@ from scheduling.engine import PLACED, GpuShare, OpenStatus, Snapshot, WorkloadIn
 from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.placement.nodes import Nodes
 from scheduling.engine.placement.pod_request import PodRequest, PodRequests
-from scheduling.engine.preemption.victims import CycleClock, PlacedWorkload
+from scheduling.engine.preemption.victims import CycleClock, PlacedWorkload, working_since
 from scheduling.engine.quota.tree import Tree
 from scheduling.tests.engine.build import NOW, waiting
 from scheduling.tests.engine.worlds import worlds
@@ -122,10 +122,8 @@ def test_after_any_departures_all_figures_are_those_of_a_fresh_look(
 @settings(max_examples=40, deadline=None)
 def test_the_arrays_say_of_each_since_when_its_work_would_be_lost(world: Snapshot) -> None:
     found = Searching(world).eligible.holdings
-    since = [
-        UNLIMITED if each.working_since is None else each.working_since for each in found.placed_workloads
-    ]
-    assert found.owners.since.tolist() == since
+    since = [working_since(each.workload) for each in found.placed_workloads]
+    assert found.owners.since.tolist() == [UNLIMITED if each is None else each for each in since]
 
 
 def test_workloads_that_ask_the_same_share_one_ask() -> None:
