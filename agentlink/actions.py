@@ -127,7 +127,7 @@ def declare_lost(*, by: Actor, cluster: Cluster) -> int:
     now = timezone.now()
     with transaction.atomic():
         wanted = Assignment.objects.filter(cluster=cluster, wanted=True)
-        # Workloads are locked before their cluster, as everywhere; whoever joins meanwhile is lost at the next try.
+        # Workloads are locked before their cluster, as everywhere; what joins meanwhile is lost at the next try.
         workloads = lock(wanted.values_list("attempt__workload", flat=True))
         cluster = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
         silent_since = cluster.last_seen_at or cluster.created_at

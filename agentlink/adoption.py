@@ -2,7 +2,7 @@
 
 What an agent discovers is told whole, and each time anew: a Job that was seen before keeps its workload, one that was
 changed afterwards loses it and is looked at like a new one, and where a Job is not there any more its workload is
-cancelled. Labels say what somebody wishes: whose the work is, the binding says; how much it may ask for, the team's
+cancelled. Labels are wishes: the binding says whose the work is; how much it may ask for, the team's
 rules.
 """
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 JOB_DELETED = "job-deleted"
-"""How agents call it that somebody deleted a Job."""
+"""The agents' code for a Job that was deleted."""
 JOB_ENDED, JOB_CHANGED = "job-ended", "job-changed"
 NEXT_STEPS = {
     JOB_DELETED: "Create the Job again in {namespace}, suspended, to run it once more.",
@@ -100,7 +100,7 @@ def take(cluster: Cluster, message: Discovered) -> tuple[Verdict, ...]:
 
 
 def _people(jobs: Iterable[DiscoveredJob]) -> dict[str, "User"]:
-    """Return who is named by the Jobs' annotations and has an account, by user name (one query, where any is)."""
+    """Return the people that the Jobs' annotations name and that have an account, by user name (one query if any)."""
     names = {job.who for job in jobs if job.who}
     people = get_user_model().objects.filter(username__in=names, is_active=True) if names else ()
     return {user.username: user for user in people}
@@ -109,7 +109,7 @@ def _people(jobs: Iterable[DiscoveredJob]) -> dict[str, "User"]:
 def _named(user: "User | None", bound: BoundNamespace) -> "User | None":
     """Return the person as far as an annotation can make the Job theirs: where they may submit to the team anyway.
 
-    Whoever may write the Job may name anybody, and by that gives away the steering of this one Job, nothing else.
+    A person who may write the Job may name any other, and gives away by that the steering of this one Job only.
     """
     return user if user is not None and may(user, Permission.SUBMIT, bound.team) else None
 
@@ -223,7 +223,7 @@ def _is_begun(row: AdoptedJob, job: DiscoveredJob) -> bool:
 
 
 def _note_revision(row: AdoptedJob, job: DiscoveredJob, *, by: Actor) -> None:
-    """Have a workload that its cluster refused be tried anew where somebody changed its Job since."""
+    """Have a workload that its cluster refused be tried anew where its Job was changed since."""
     if not job.revision or job.revision == row.revision:
         return
     AdoptedJob.objects.filter(pk=row.pk).update(revision=job.revision)

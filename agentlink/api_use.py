@@ -31,7 +31,7 @@ SORTS = {
 
 
 class MeasuredShape(serializers.Serializer[Any]):
-    """Percentages are means of the GPUs that were measured, memory and power sums; null where nobody knows."""
+    """Percentages are means of the GPUs that were measured, memory and power sums; null where they are not known."""
 
     at = serializers.DateTimeField()
     gpus = serializers.IntegerField(help_text="How many were measured.")
@@ -49,7 +49,7 @@ class UseNowShape(MeasuredShape):
 
 
 class UsageShape(serializers.Serializer[Any]):
-    """`now` is null where nobody knows; `samples` are means of steps, oldest first."""
+    """`now` is null where it is not known; `samples` are means of steps, oldest first."""
 
     workload = serializers.CharField()
     now = UseNowShape(allow_null=True)
@@ -59,7 +59,7 @@ class UsageShape(serializers.Serializer[Any]):
 
 
 class HolderShape(serializers.Serializer[Any]):
-    """A workload that holds GPUs, and what it makes of them: null where nobody knows."""
+    """A workload that holds GPUs, and what it makes of them: null where that is not known."""
 
     workload = serializers.SlugField(source="slug")
     team = serializers.CharField(source="team.slug")
@@ -79,7 +79,7 @@ class HolderShape(serializers.Serializer[Any]):
 
 
 class UseView(APIView):
-    """Who holds GPUs, and what they make of them."""
+    """The workloads that hold GPUs, and what they make of them."""
 
     @extend_schema(
         parameters=[

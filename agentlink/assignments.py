@@ -1,6 +1,6 @@
 """Where attempts lie, and when their pods may exist.
 
-A placement is *promised* while somebody else's pods still have the device, *held* once its own pods may exist,
+A placement is *promised* while other pods still have the device, *held* once its own pods may exist,
 *leaving* while they are being stopped, *released* when the cluster reports them gone. An attempt is let go as a whole,
 when all its devices are free and no pod of an earlier attempt of its workload is left, in whatever cluster. Two
 counters per device, kept by triggers and bounded by the database, referee each write: occupied (held, leaving) and
@@ -58,7 +58,7 @@ class NewAssignment:
 def assign_many(items: Sequence[NewAssignment]) -> set[UUID]:
     """Place new attempts and tell their clusters; return those that were let go at once.
 
-    The others wait until whoever is on their devices, or ran their workload before, is gone. Raises `IntegrityError`
+    The others wait until the pods on their devices, and those of an earlier attempt, are gone. Raises `IntegrityError`
     where a device would be allocated beyond itself, and `ClusterReleased`: the picture they were planned on no longer
     holds. Six queries.
     """
@@ -121,7 +121,7 @@ def _move(attempt_ids: Collection[UUID], *holds: Hold, to: Hold) -> None:
 def release(attempt_ids: Collection[UUID], *, at: datetime, by: Actor) -> set[UUID]:
     """Note that no pod of these attempts, which are over, is left: their devices are free.
 
-    Returns the clusters where somebody may be let go by that: theirs, and where a later attempt of theirs waits.
+    Returns the clusters where attempts may be let go by that: theirs, and where a later attempt of theirs waits.
     """
     gone = Assignment.objects.filter(attempt__in=attempt_ids, wanted=False, gone=False)
     clusters = dict(gone.values_list("attempt", "cluster"))
@@ -141,9 +141,9 @@ def let_go_waiting(cluster_id: UUID, *, at: datetime) -> set[UUID]:
     """Let the pods of those attempts be created that nothing is in the way of any more; return them.
 
     The oldest is served first. Level-triggered: asked after each release and at each heartbeat, so that a process
-    that died in between costs delay only. One query where nobody waits.
+    that died in between costs delay only. One query where nothing waits.
     """
-    # By a question of their own: who waits are few, and a join with all that ever ran is easily planned wrong.
+    # By a question of their own: those that wait are few, and a join with all that ever ran is easily planned wrong.
     kept = Assignment.objects.filter(cluster=cluster_id, wanted=True, let_go=False)
     ids = list(kept.values_list("attempt", flat=True))
     if not ids:
@@ -183,7 +183,7 @@ def let_go_waiting(cluster_id: UUID, *, at: datetime) -> set[UUID]:
 
 def add_pods(attempt_id: UUID, placements: Sequence[PlacedShare]) -> bool:
     """Give a running attempt more pods, on idle devices; False where it is over, was displaced, was not let go yet,
-    one of these pods is still leaving from an earlier shrinking, or somebody's pods are still leaving a device.
+    one of these pods is still leaving from an earlier shrinking, or other pods are still leaving a device.
 
     Raises `IntegrityError` where a device is not free.
     """
@@ -223,7 +223,7 @@ def _touch(row: Assignment) -> None:
 
 
 def _are_left(placements: Sequence[PlacedShare]) -> bool:
-    """Return whether these shares have no place beside pods that are leaving (1 query): of a victim who was let go,
+    """Return whether these shares have no place beside pods that are leaving (1 query): of a victim that was let go,
     pods may exist though none was reported yet.
     """
     asked: dict[UUID, int] = defaultdict(int)

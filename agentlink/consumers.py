@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 SEND_SECONDS = 30.0
 """How long an agent may take to read a message, which waits for it in a buffer of bounded size."""
 SILENCE_SECONDS = 60.0
-"""An agent says something every 10 s: where nothing comes for so long, nobody is there any more."""
+"""An agent says something every 10 s: where nothing comes for so long, it is gone."""
 NEWS_AT_ONCE = 4
 NEWS_EVERY_SECONDS = 0.1
 """How fast looks at what is new follow each other: what is announced in between is looked up together."""
@@ -49,7 +49,7 @@ class AgentConsumer(AsyncWebsocketConsumer):
     heard_at = 0.0
 
     async def connect(self) -> None:
-        """Let in whoever has a valid token; tell the others why not, and close with 4401."""
+        """Let in an agent with a valid token; tell others why not, and close with 4401."""
         await self.accept()
         self.turn, self.rung = asyncio.Lock(), asyncio.Event()
         headers = dict(self.scope.get("headers", []))
@@ -128,7 +128,7 @@ class AgentConsumer(AsyncWebsocketConsumer):
             await self._end(protocol.CLOSE_CODES[answer.closes])
 
     async def _end(self, code: int) -> None:
-        """Close the conversation; whoever does not read is not waited for either."""
+        """Close the conversation; an agent that does not read is not waited for."""
         self.session = None
         with suppress(OSError):  # TimeoutError is one
             await asyncio.wait_for(self.close(code), timeout=1.0)

@@ -1,6 +1,6 @@
 """What a cluster should run, from the tables, as messages: the full set, or what changed since a generation.
 
-What cannot be told (its row holds what no message may) keeps nobody else from being told: it is left out, logged,
+What cannot be told (its row holds what no message may) keeps no other from being told: it is left out, logged,
 counted with the cluster's rejected messages, and its attempt ends with that as its reason.
 """
 

@@ -1,9 +1,9 @@
 """Telling a database that was restored from a backup by what agents remember of it.
 
 Each cluster's row has an epoch: a number that is raised whenever its agent says hello or gives a heartbeat, and told to
-the agent, who keeps it. An agent that was told a higher one than the row holds has seen a later state of this database.
-The agent remembers at most what was committed, and only its own messages raise the number: one that is lost, late or
-doubled leaves the row ahead, which means nothing.
+the agent, which keeps it. An agent that was told a higher one than the row holds has seen a later state of this
+database. The agent remembers at most what was committed, and only its own messages raise the number: one that is lost,
+late or doubled leaves the row ahead, which means nothing.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The commands that start a cluster's agent, as the page shows them to whoever connects a cluster."""
+"""The commands that start a cluster's agent, as the page shows them to a person who connects a cluster."""
 
 import os
 from ipaddress import ip_address

@@ -2,7 +2,7 @@
 
 An inventory comes in the order of its nodes' names, so that each part speaks for a range of names: what is known in
 that range and not reported is gone. With each node a digest is kept of what the agent told of it, and of what picks
-nodes for pools: of who is reported as before, nothing else is read, and nothing written.
+nodes for pools: of those that are reported as before, nothing else is read, and nothing written.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -93,7 +93,7 @@ def _with_slices_apart(reports: Sequence[NodeReport]) -> tuple[list[NodeReport],
 
 
 def _present(cluster_id: UUID, message: Inventory, *, after: str) -> dict[str, tuple[UUID, str]]:
-    """Return who is there in the part's range of names, by name, with the digest of what was told of it last."""
+    """Return the nodes in the part's range of names, by name, with the digest of what was told of it last."""
     present = Node.objects.filter(cluster=cluster_id, gone_at__isnull=True, name__gt=after).order_by()
     if not message.last:
         present = present.filter(name__lte=message.nodes[-1].name if message.nodes else after)

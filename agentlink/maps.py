@@ -1,4 +1,4 @@
-"""Nodes and their devices as the pages draw them: a cell per device, coloured by who has it."""
+"""Nodes and their devices as the pages draw them: a cell per device, coloured by the workload that has it."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -49,8 +49,8 @@ NO_CAPACITY = PoolCapacity()
 class MapFigures:
     """A pool in numbers, in milli-GPUs; `largest_free_milli` is the most that one node has free in whole GPUs.
 
-    `capacity` is of all devices of its nodes: of these `unavailable_milli` nobody can get now, `idle_milli` newcomers
-    could take. `gpu_types` are those of GPUs, `slice_types` those of slices, each with its share of a GPU.
+    `capacity` is of all devices of its nodes: of these `unavailable_milli` cannot be had now, `idle_milli` waiting
+    workloads could take. `gpu_types` are those of GPUs, `slice_types` those of slices, each with its share of a GPU.
     """
 
     nodes: int = 0
@@ -160,7 +160,7 @@ def _device_cell(
 def _state(
     device: _DeviceCell, placed: Sequence[_PlacementCell], visible: set[UUID], *, down: bool
 ) -> tuple[str, str]:
-    """Return who has a device, as a colour and in words."""
+    """Return what has a device, as a colour and in words."""
     label = device.label
     holders = "; ".join(_holder(held, device, visible) for held in placed)
     if holders:
@@ -228,7 +228,7 @@ def pool_figures(pools: Collection[Pool]) -> dict[UUID, MapFigures]:
 
 
 class _Kind(NamedTuple):
-    """The devices of a pool that are alike: how many there are, and what of all nobody can get now."""
+    """The devices of a pool that are alike: how many there are, and what of all cannot be had now."""
 
     gpu_type: str
     slicing: str

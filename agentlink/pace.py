@@ -1,6 +1,6 @@
 """How fast steps may follow each other, for what many changes ask for: a few at once, then so many a second.
 
-Whoever is alone is served at once; where changes come faster than that, one step answers several. Knows no Django.
+A single change is served at once; where changes come faster than that, one step answers several. Knows no Django.
 """
 
 import time

@@ -9,7 +9,7 @@ from chamber import live
 
 
 def of(cluster: Cluster, uid: str) -> Error | None:
-    """Return why nobody from the cluster with this id is let in by a token of `cluster`; None where he is."""
+    """Return why no agent from the cluster with this id is let in by a token of `cluster`; None where it is."""
     return _foreign(cluster, uid) if _is_another(cluster, uid) else None
 
 

@@ -56,7 +56,7 @@ def take(cluster: Cluster, *, connection: UUID | None) -> bool:
 
 @transaction.atomic
 def _close(cluster: Cluster, *, connection: UUID | None, at: datetime) -> bool:
-    """Note that it was let go of, once those who are placing work there are done; False where a newer conversation
+    """Note that it was let go of, once actions that place work there are done; False where a newer conversation
     began.
     """
     row = Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)

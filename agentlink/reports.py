@@ -49,7 +49,7 @@ class ReportOutcome:
 
 
 def take(cluster: Cluster, message: Observed, *, connection: UUID | None) -> ReportOutcome:
-    """Take in reports, in short transactions; then let go whoever waited for devices that came free.
+    """Take in reports, in short transactions; then let go the attempts that waited for devices that came free.
 
     Raises `Superseded` where `connection` is not any more the cluster's conversation.
     """
@@ -66,9 +66,9 @@ def take(cluster: Cluster, message: Observed, *, connection: UUID | None) -> Rep
 def _take_chunk(
     cluster: Cluster, reports: Sequence[Report], connection: UUID | None, outcome: ReportOutcome
 ) -> set[UUID]:
-    """Take in a few reports; return the clusters where somebody may be let go by them."""
+    """Take in a few reports; return the clusters where attempts may be let go by them."""
     ours = Assignment.objects.filter(cluster=cluster.pk, attempt__in={report.attempt for report in reports})
-    # In the one order in which everybody locks: workloads first, their cluster after them, which others wait for and
+    # In the one order of all locks: workloads first, their cluster after them, which others wait for and
     # is therefore locked late. An assignment's reports are guarded by its workload.
     workloads = list(ours.values_list("attempt__workload", flat=True))
     locked = Workload.objects.select_for_update(no_key=True).filter(pk__in=workloads).order_by("pk")
@@ -132,7 +132,7 @@ class _Taking:
             self._living[row.attempt_id] = {pod.index for pod in report.pods if pod.state in LIVING}
 
     def finish(self) -> set[UUID]:
-        """Write what was reported, free what is free; return the clusters where somebody may be let go by that."""
+        """Write what was reported, free what is free; return the clusters where attempts may be let go by that."""
         if not self._rows:
             self._hear_no_other()
             return set()

@@ -72,7 +72,7 @@ CHECK_SECONDS = 1.0
 """How long a token that was valid is taken for valid, unless an announcement has it looked at again."""
 
 _told = logs.Seldom(every_seconds=10)
-"""Of tokens that are unknown, which anybody may try as often as he likes."""
+"""Of tokens that are unknown, which may be tried any number of times."""
 _expired = logs.Lasting()
 """Of tokens that were valid once: their agents come again and again."""
 
@@ -86,7 +86,7 @@ class _Begun(NamedTuple):
 
 _begun: dict[UUID, _Begun] = {}
 """By cluster: the conversation whose hello this process answered. Only that is gone on with by a heartbeat alone:
-whoever restores the database starts the processes anew, and every agent with them."""
+a restore of the database starts the processes anew, and every agent with them."""
 
 
 @dataclass(slots=True)
@@ -274,7 +274,7 @@ class Session:
             "inventory_generation": 0,
             "inventory_part": 0,
         }
-        if not message.farewell:  # who says farewell takes no work, and is no agent in touch
+        if not message.farewell:  # an agent that says farewell takes no work, and is not in touch
             begun |= {"connected": True, "released_at": None, "last_seen_at": now, "polls": self._polls}
         with transaction.atomic():
             if not _not_older(cluster.pk, message, now).update(**begun):
@@ -348,7 +348,7 @@ class Session:
         return answer
 
     def _released(self, cluster: Cluster) -> Answer:
-        """Take in that the cluster was let go of: the conversation is over, and nobody is there any more."""
+        """Take in that the cluster was let go of: the conversation is over, and no agent is there any more."""
         if not releasing.take(cluster, connection=self._connection):
             return Answer([_superseded()])
         begun = _begun.get(cluster.pk)

@@ -55,7 +55,7 @@ def bind_namespace(*, by: Actor, cluster: Cluster, team: Team, namespace: str) -
         keep(Team.objects.filter(pk=team.pk))
         if Team.objects.get(pk=team.pk).is_archived:
             raise Conflict(f"{team.name} was archived and gets no namespace.", field="team")
-        # Who is placed takes this lock as well: each attempt is on one side of `since`.
+        # A placement takes this lock as well: each attempt is on one side of `since`.
         lock_clusters([cluster.pk])
         _refuse_twice(cluster, team, namespace)
         bound = BoundNamespace.objects.create(
@@ -71,7 +71,7 @@ def bind_namespace(*, by: Actor, cluster: Cluster, team: Team, namespace: str) -
 
 
 def unbind_namespace(*, by: Actor, bound: BoundNamespace) -> None:
-    """Have the namespace be nobody's; it stays in the cluster, with all that is in it.
+    """Unbind the namespace; it stays in the cluster, with all that is in it.
 
     A `Conflict` while workloads of the team have pods there, or Jobs of it are adopted and not over.
     """

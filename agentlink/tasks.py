@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 FORGETS_FOR_SECONDS = 30.0
 NODES_KEPT = timedelta(days=7)
-"""How long a node is remembered that nobody reports, in case it comes back."""
+"""How long a node is remembered that is not reported, in case it comes back."""
 SILENT_SECONDS = DISCONNECTED_AFTER.total_seconds()
 
 
@@ -32,7 +32,7 @@ def watch_heartbeats() -> int:
     """Mark clusters as disconnected that were not heard for 30 seconds; return how many.
 
     Seconds in which nothing could be written down do not count: after an outage of the server's own, all of 30 are
-    waited for. Nothing new is placed there from then on. Their workloads keep their state, and nobody else gets their
+    waited for. Nothing new is placed there from then on. Their workloads keep their state, and no others get their
     GPUs; only a workload that was never let go, so that no pod of it can exist, goes back to the queue.
     """
     now = timezone.now()

@@ -88,7 +88,7 @@ class Chart:
 
     @property
     def tensor(self) -> str:
-        """Return the path of how busy their tensor cores were; empty where nobody knows."""
+        """Return the path of how busy their tensor cores were; empty where that is not known."""
         known = [step for step in self.steps if step.sample.tensor_percent is not None]
         return " ".join(_line(run, "tensor_percent") for run in _runs(known))
 

@@ -53,7 +53,7 @@ def bind(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 def unbind(request: HttpRequest, name: str, namespace: str) -> HttpResponse:
-    """Have a namespace be nobody's again."""
+    """Unbind a namespace."""
     cluster = one_of(Cluster.objects.visible_to(request.user), "cluster", name=name)
     rows = BoundNamespace.objects.visible_to(request.user).select_related("team", "cluster")
     bound = one_of(rows, "namespace", cluster=cluster, namespace=namespace)

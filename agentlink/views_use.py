@@ -41,7 +41,7 @@ def workload_use(request: HttpRequest, slug: str) -> HttpResponse:
         "measured": measured(use) if use is not None else "",
         "is_measured": drawn is not None or is_measured(workload, now),
         "idle_percent": settings.CHAMBER_IDLE_PERCENT,
-        # Figures come each minute and are not announced: the section is fetched as often, and kept for nobody.
+        # Figures come each minute and are not announced: the section is fetched as often, and not kept.
         "live_topics": topic,
         "live_version": live.stamp(topic),
     }
@@ -49,7 +49,7 @@ def workload_use(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def use_now(workload: Workload, now: datetime) -> GpuUse | None:
-    """Return how it is now; None where the workload holds no GPUs, or nobody knows."""
+    """Return how it is now; None where the workload holds no GPUs, or that is not known."""
     if workload.attempt_id is None:
         return None
     return GpuUse.objects.filter(attempt=workload.attempt_id, at__gte=now - FIGURES_HOLD).first()
@@ -92,7 +92,7 @@ def saved_in(workload: Workload, drawn: Chart) -> list[SavedMark]:
 
 
 def is_measured(workload: Workload, now: datetime) -> bool:
-    """Return whether somebody measures the GPUs of the cluster in which the workload is."""
+    """Return whether the GPUs of the cluster in which the workload is are measured."""
     clusters = Assignment.objects.filter(attempt=workload.attempt_id).values("cluster")
     known = GpuUse.objects.filter(at__gte=now - FIGURES_HOLD, attempt__assignment__cluster__in=clusters)
     return workload.attempt_id is not None and known.exists()

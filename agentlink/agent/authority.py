@@ -8,7 +8,7 @@ VARIABLE = "CHAMBER_CA"
 """The same variable, with the same meaning, that the command line reads."""
 
 _UNKNOWN = frozenset({2, 18, 19, 20, 21})
-"""OpenSSL's numbers for a chain that ends at nobody who is believed, and for a certificate that vouches for itself."""
+"""OpenSSL's numbers for a chain that ends at no trusted authority, and for a self-signed certificate."""
 
 
 class BadAuthority(Exception):  # noqa: N818 - an answer to whoever started the agent

@@ -78,7 +78,7 @@ class AgentPlan:
 
 @dataclass(slots=True)
 class _Known:
-    """What the agent remembers of one attempt while somebody speaks of it."""
+    """What the agent remembers of one attempt while the server or the cluster still tells of it."""
 
     workload: UUID
     number: int
@@ -331,7 +331,7 @@ class Core:
 
     @staticmethod
     def _forgets(known: _Known) -> bool:
-        """Rule 6: let go of the cluster's record; what nobody at the server asks about goes as soon as it may."""
+        """Rule 6: let go of the cluster's record; what the server does not ask about goes as soon as it may."""
         if known.seen is None or known.living or known.seen.phase not in OVER:
             return False
         if known.spoken_of and not known.freed_and_told:

@@ -38,7 +38,7 @@ _MOST = {
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Of what a line speaks: a GPU, or a MIG instance of it (`device`), and who has it; no pod where nobody has."""
+    """What a line is about: a GPU, or a MIG instance of it (`device`), and the pod that has it, if one has."""
 
     gpu: str
     device: str

@@ -49,7 +49,7 @@ READ_AT_ONCE = 8
 READ_SECONDS = 15.0
 """How long the log of a pod that has ended may take."""
 TERMINATING = "terminating"
-"""The reason that a backend gives for a pod which is being stopped, whoever asked for it."""
+"""The reason that a backend gives for a pod which is being stopped, whatever asked for it."""
 
 Key = tuple[UUID, int]
 

@@ -1,4 +1,4 @@
-"""The agent's end of the logs connection: answers what somebody looks at, and sends what is kept of pods that are over.
+"""The agent's end of the logs connection: answers what viewers look at, and sends what is kept of pods that are over.
 
 It is a socket of its own, dialled like the link and with the same token; where it breaks, it is dialled again, and the
 server asks again for what is still looked at, from where it was.
@@ -140,7 +140,7 @@ class Conversation:
 
     async def _stream(self, ask: Ask) -> None:
         try:
-            with suppress(WebSocketException):  # who listens hears of it too
+            with suppress(WebSocketException):  # the listening task hears of it too
                 await streams.Stream(ask, self._backend, self._send, self._bucket).run()
         finally:
             if self._streams.get(ask.stream) is asyncio.current_task():

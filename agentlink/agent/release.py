@@ -9,10 +9,10 @@ In this order:
    of what Chamber wrote on them.
 4. The lease is kept for a while: agents that are about to be removed do not begin again.
 5. The server is told, where it is named and can be reached: what had ended by itself, and that the cluster was let go
-   of. Nothing waits for that: who is not told goes on thinking that workloads run there. While a Job runs that bears
+   of. Nothing waits for that: a server that is not told takes the workloads for running. While a Job runs that bears
    Chamber's finalizer without this agent's mark, the server is not told: it may be a workload of another agent.
 
-What bears no mark of this agent is nobody's to touch, whatever its labels say. Namespaces and their quotas stay.
+What bears no mark of this agent is left alone, whatever its labels say. Namespaces and their quotas stay.
 """
 
 import asyncio

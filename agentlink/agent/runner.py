@@ -160,8 +160,8 @@ def _why(lost: LinkLost, was_connected: bool) -> str:
 def _pause(failures: int, lost: LinkLost | None) -> float:
     """Return how long to wait before connecting again: up to a bound that doubles, any time being as likely.
 
-    Whoever was sent away with a reason waits long; when the server restarts, all its agents come back soon, spread
-    over a second.
+    An agent that was sent away with a reason waits long; when the server restarts, all its agents come back soon,
+    spread over a second.
     """
     if lost is not None and lost.code is not None:
         return LONGEST_PAUSE_SECONDS * random.uniform(0.5, 1.0)  # noqa: S311 - guards nothing
@@ -354,7 +354,7 @@ class _Conversation:
         """Say again, after a pause that grows until something is taken, what the server failed on."""
         pause, self._fault_pause = self._fault_pause, min(2 * self._fault_pause, self._heartbeat_seconds)
         await asyncio.sleep(pause)
-        with suppress(LinkLost):  # who listens hears of it too
+        with suppress(LinkLost):  # the listening task hears of it too
             if not self._core.works_by:
                 await self._hello(link)
                 return

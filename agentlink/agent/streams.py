@@ -1,4 +1,4 @@
-"""What somebody looks at now: one pod's lines on their way from the cluster to the server, within bounds.
+"""What a viewer looks at now: one pod's lines on their way from the cluster to the server, within bounds.
 
 A pod is read no faster than `READ_A_SECOND`, and of that no more is sent than `POD_A_SECOND`, and by all pods together
 `CLUSTER_A_SECOND`: what goes beyond is left out, and how many lines that were is said where they stood. Where the
@@ -30,9 +30,9 @@ GATHER_SECONDS = 0.1
 QUIET_SECONDS = 1.0
 """After which a line without an end is shown as it is, and it is said that lines were left out, where none follow."""
 ASK_AGAIN_SECONDS = 1.0
-"""How often it is looked whether a pod that somebody follows has started."""
+"""How often a pod that a viewer follows is looked at for whether it has started."""
 MOST_FAILURES = 5
-"""How often reading a pod that somebody follows is begun again where it left off."""
+"""How often reading a pod that a viewer follows is begun again where it left off."""
 
 Send = Callable[[Chunk | StreamEnd], Awaitable[None]]
 

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 SEND_SECONDS = 30.0
 """How long an agent may take to read a message."""
 LOOK_SECONDS = 5.0
-"""How often it is looked who is gone, and whether the token still holds; where it was announced, at once."""
+"""How often it is looked which viewers are gone, and whether the token still holds; where announced, at once."""
 LEAST_SECONDS = 0.5
 """Between two looks at the token, however many announcements there are."""
 MOST_REJECTED = 100
@@ -56,7 +56,7 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
     told_unknown = told_foreign = False
 
     async def connect(self) -> None:
-        """Let in whoever has a valid token; tell the others why not, and close with 4401."""
+        """Let in an agent with a valid token; tell others why not, and close with 4401."""
         await self.accept()
         headers = dict(self.scope.get("headers", []))
         header = headers.get(b"authorization", b"").decode("latin-1")
@@ -78,7 +78,7 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
         self.looking = asyncio.create_task(self._look())
 
     async def disconnect(self, code: int) -> None:  # noqa: ARG002 - the signature is Channels'
-        """Tell those who look that the agent is away."""
+        """Tell the viewers that the agent is away."""
         exchange, self.exchange = self.exchange, None
         if self.looking is not None:
             self.looking.cancel()
@@ -103,15 +103,15 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
         else:
             await self._reject(message)
 
-    # Those who look
+    # Viewers
 
     async def logs_wanted(self, event: Event) -> None:
-        """Somebody looks, or still does."""
+        """A viewer looks, or still does."""
         if self.exchange is not None:
             await self.exchange.wanted(event)
 
     async def logs_unwanted(self, event: Event) -> None:
-        """Somebody looks no more."""
+        """A viewer looks no more."""
         if self.exchange is not None:
             await self.exchange.unwanted(event)
 
@@ -162,7 +162,7 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
             await self._end(REJECTED)
 
     async def _look(self) -> None:
-        """Forget who is gone, and end the connection whose token does not hold any more."""
+        """Forget viewers that are gone, and end the connection if its token does not hold any more."""
         while self.exchange is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.rung.wait(), timeout=LOOK_SECONDS)
@@ -189,7 +189,7 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
             pass  # the socket is gone; its end is told next
 
     async def _tell(self, channel: str, event: Event) -> None:
-        with suppress(OSError, RedisError, ChannelFull):  # who looks notices, and asks again
+        with suppress(OSError, RedisError, ChannelFull):  # the viewer notices, and asks again
             await self.channel_layer.send(channel, event)
 
     async def _tell_group(self, group: str, event: Event) -> None:
@@ -197,7 +197,7 @@ class AgentLogsConsumer(AsyncWebsocketConsumer):
             await self.channel_layer.group_send(group, event)
 
     async def _end(self, code: int) -> None:
-        """Close the connection; whoever does not read is not waited for either."""
+        """Close the connection; an agent that does not read is not waited for."""
         with suppress(OSError):  # TimeoutError is one
             await asyncio.wait_for(self.close(code), timeout=1.0)
 

@@ -1,10 +1,10 @@
-"""What goes on in one agent's logs connection: who looks at which pod, and what the agent sends of it.
+"""What goes on in one agent's logs connection: its viewers by pod, and what the agent sends of each.
 
-However many follow a pod, the agent is asked once. Its last lines are kept here while it is followed, for those who
-come later. Who looks says so every few seconds (`viewing`); a pod for which nobody did for a while is stopped. A single
+However many follow a pod, the agent is asked once. Its last lines are kept here while it is followed, for viewers that
+come later. A viewer says so every few seconds (`viewing`); a pod for which none did for a while is stopped. A single
 look at the last lines is a stream of its own.
 
-Everything is told over the channel layer: to all who follow a pod by its group, to one by the channel he named.
+Everything is told over the channel layer: to all viewers of a pod by its group, to one by the channel it named.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ from agentlink.protocol.logs import (
 )
 
 RECENT_CHARACTERS = 256 * 1024
-"""Of each followed pod, for who comes later."""
+"""Of each followed pod, for viewers that come later."""
 MOST_CHUNKS = 2000
 LEASE_SECONDS = 15.0
-"""How long somebody counts as looking who does not say so again."""
+"""How long a viewer counts as looking that does not say so again."""
 SINGLE_LOOKS = 32
 TAKEN_A_SECOND = 8 * 1024 * 1024
 """Characters from one agent; an honest one sends half of that. More is left out."""
@@ -43,12 +43,12 @@ Key = tuple[UUID, int]
 
 
 def asking_group(cluster_id: UUID) -> str:
-    """Return the group in which a cluster's logs connections hear who wants to look."""
+    """Return the group in which a cluster's logs connections hear of viewers."""
     return f"logs.of.{cluster_id.hex}"
 
 
 def pod_group(attempt_id: UUID, pod: int) -> str:
-    """Return the group of all who follow a pod."""
+    """Return the group of all viewers of a pod."""
     return f"logs.pod.{attempt_id.hex}.{pod}"
 
 
@@ -61,7 +61,7 @@ class _ExchangePart(NamedTuple):
 
 @dataclass(slots=True)
 class _Stream:
-    """What the agent was asked for. `single` is the channel of the one who looks once."""
+    """What the agent was asked for. `single` is the channel of a viewer that looks once."""
 
     number: int
     key: Key
@@ -113,10 +113,10 @@ class Exchange:
         self._next = 1
         self._bucket = TokenBucket(at_once=2 * TAKEN_A_SECOND, a_second=TAKEN_A_SECOND)
 
-    # Those who look
+    # Viewers
 
     async def wanted(self, event: Event) -> None:
-        """Answer somebody who looks: he is there, the agent is here, and this is what he has missed."""
+        """Answer a viewer: it is known, the agent is here, and this is what it has missed."""
         key = (UUID(event["attempt"]), int(event["pod"]))
         viewer, until = str(event["viewer"]), asyncio.get_running_loop().time() + LEASE_SECONDS
         stream = self._followed.get(key) if event["follow"] else self._singles.get(viewer)
@@ -133,14 +133,14 @@ class Exchange:
                 await self._tell(viewer, self._lines(stream, part, missed=True))
 
     async def unwanted(self, event: Event) -> None:
-        """Take in that somebody looks no more."""
+        """Take in that a viewer looks no more."""
         viewer = str(event["viewer"])
         for stream in list(self._streams.values()):
             if stream.wanted_until.pop(viewer, None) is not None and not stream.wanted_until:
                 await self._stop(stream)
 
     async def expire(self) -> None:
-        """Stop what nobody has said for a while that he looks at."""
+        """Stop streams of which no viewer has said for a while that it looks."""
         now = asyncio.get_running_loop().time()
         for stream in list(self._streams.values()):
             stream.wanted_until = {who: until for who, until in stream.wanted_until.items() if until > now}
@@ -148,7 +148,7 @@ class Exchange:
                 await self._stop(stream)
 
     async def close(self) -> None:
-        """Tell all who look that the agent is away."""
+        """Tell all viewers that the agent is away."""
         for stream in list(self._streams.values()):
             await self._to_all(stream, {"type": "logs.lost", "stream": f"{self.id}.{stream.number}"})
         self._streams.clear()
@@ -156,7 +156,7 @@ class Exchange:
     # The agent
 
     async def chunk(self, message: Chunk) -> None:
-        """Hand lines on; those of a stream that is over already concern nobody."""
+        """Hand lines on; those of a stream that is over already are dropped."""
         stream = self._streams.get(message.stream)
         if stream is None or message.sequence <= stream.sequence:
             return
@@ -173,7 +173,7 @@ class Exchange:
         await self._to_all(stream, self._lines(stream, part))
 
     async def end(self, message: StreamEnd) -> None:
-        """Tell all who look that there are no more lines."""
+        """Tell all viewers that there are no more lines."""
         stream = self._streams.get(message.stream)
         if stream is not None:
             over = {"type": "logs.over", "stream": f"{self.id}.{stream.number}"}

@@ -52,7 +52,7 @@ class Parts:
 
 
 class LeftOut(NamedTuple):
-    """How many pods were not stored: of attempts that nobody knows here, and of what is not this cluster's."""
+    """How many pods were not stored: of attempts that are not known here, and of what is not this cluster's."""
 
     unknown: int = 0
     foreign: int = 0

@@ -1,4 +1,4 @@
-"""Which pod of which attempt somebody means, and where its lines are."""
+"""Which pod of which attempt is meant, and where its lines are."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """One look at one pod's lines: what was kept of it, or what its cluster's agent sends now.
 
-While somebody follows, he asks for the pod every few seconds: whatever breaks in between (the agent, its connection, a
-process of the server, Redis) he is told of, and goes on from where he was once it is back. He holds a bounded number
-of characters that he has not read yet; of more, the oldest are left out, and that is said where they stood.
+A viewer asks for the pod every few seconds: whatever breaks in between (the agent, its connection, a
+process of the server, Redis) it is told of, and goes on from where it was once that is back. It holds a bounded number
+of characters that are not read yet; of more, the oldest are left out, and that is said where they stood.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ _NOTHING = LogNote("nothing", "Nothing was kept of this pod's log.", ends=True)
 
 
 def in_thread(function: Any) -> Any:
-    """Return `function` as a coroutine that runs in a thread of the pool: nobody who follows keeps a thread."""
+    """Return `function` as a coroutine that runs in a thread of the pool: no viewer keeps a thread."""
     return database_sync_to_async(function, thread_sensitive=False)
 
 
@@ -113,7 +113,7 @@ async def _kept_later(source: Source) -> PodLog | None:
 
 
 class _Viewer:
-    """What somebody sees of a pod through its agent."""
+    """What a viewer sees of a pod through its agent."""
 
     def __init__(
         self,
@@ -280,7 +280,7 @@ class _Viewer:
     # What is asked
 
     async def _ask(self) -> None:
-        """Say that somebody looks, again and again; notice where nobody answers."""
+        """Say that a viewer looks, again and again; notice where no answer comes."""
         while True:
             with suppress(OSError, RedisError):
                 await self._layer.group_send(asking_group(self._cluster_id), self._question("logs.wanted"))
@@ -303,7 +303,7 @@ class _Viewer:
         }
 
     async def _check(self) -> None:
-        """Look now and then whether he may still see this."""
+        """Look now and then whether the viewer may still see this."""
         while self._allowed is not None:
             await asyncio.sleep(CHECK_SECONDS)
             if not await self._allowed():

@@ -144,12 +144,12 @@ OUT_OF_SERVICE = (
 """Devices that take nothing new."""
 UNAVAILABLE_MILLI = Case(
     When(OUT_OF_SERVICE, then=F("share_milli") - F("allocated_milli")),
-    # What those who stop have not given back yet, and nobody was promised.
+    # What stopping attempts have not given back yet, and that is promised to none.
     When(occupied_milli__gt=F("allocated_milli"), then=F("occupied_milli") - F("allocated_milli")),
     default=0,
     output_field=IntegerField(),
 )
-"""What of a device is not allocated, and nobody can get now."""
+"""What of a device is not allocated, and cannot be had now."""
 CUT = ~Q(slicing=DeviceSlicing.WHOLE)
 SLICES: dict[str, Any] = {
     "slices": Count("id", filter=CUT),

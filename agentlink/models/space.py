@@ -16,8 +16,8 @@ from workloads.models import Workload
 class BoundNamespace(models.Model):
     """A namespace of a cluster that is a team's: its workloads run there, and what is adopted there is the team's.
 
-    `since` decides for each attempt: who was placed before it stays in the agent's own namespace. `owner` owns what is
-    adopted: nobody can sign in as it. The fields from `ready` on are what the agent last told.
+    `since` decides for each attempt: one that was placed before it stays in the agent's own namespace. `owner` owns
+    what is adopted: nobody can sign in as it. The fields from `ready` on are what the agent last told.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

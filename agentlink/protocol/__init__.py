@@ -1,8 +1,8 @@
 """Protocol 1 of the link between server and agent: JSON messages, typed on both ends, none over 1 MiB.
 
 Every message has `protocol` and `type`. A conversation begins with the agent's `hello`, answered by the full desired
-set; deltas follow. Whoever misses something starts over: the agent with another `hello`, the server by refusing a part
-of an inventory, which the agent then sends again. Every message may arrive twice or late.
+set; deltas follow. An end that misses something starts over: the agent with another `hello`, the server by refusing a
+part of an inventory, which the agent then sends again. Every message may arrive twice or late.
 
 This module knows no Django: the agent ships it too.
 """

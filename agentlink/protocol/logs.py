@@ -1,6 +1,6 @@
 """The messages of the logs connection, which an agent keeps beside the link so that a noisy pod delays no heartbeat.
 
-The server asks for what somebody looks at, by a number of its own for each stream; the agent answers with chunks of
+The server asks for what a viewer looks at, by a number of its own for each stream; the agent answers with chunks of
 whole lines until it is told to stop or nothing more comes. What remains of pods that are over the agent sends by
 itself, until the server says that it is stored. Text holds no control characters but newlines and tabs: the agent
 takes them out (`agentlink.agent.lines`), and a message that has any is refused.
@@ -65,7 +65,7 @@ class Ask(_Message):
 
 
 class StopStream(_Message):
-    """Nobody looks at a stream any more."""
+    """A stream has no viewer any more."""
 
     type: Literal["stop"] = "stop"
     stream: Stream

@@ -116,7 +116,7 @@ class AssignedPod(_Part):
 
 
 class Adopted(_Part):
-    """A Job that somebody created in the cluster, and that Chamber lets run and suspends instead of its own."""
+    """A Job of a user in the cluster, which Chamber lets run and suspends in place of one of its own."""
 
     namespace: Name
     name: Name
@@ -156,11 +156,11 @@ class AssignedCredentials(_Part):
 
 
 class DesiredAttempt(_Part):
-    """An attempt that should run here. Its pods may be created once `let_go`: until then somebody's are in the way.
+    """An attempt that should run here. Its pods may be created once `let_go`: until then other pods are in the way.
 
     `reported` is the highest sequence that the server took: the agent goes on from there, also after a restart.
     `most_pods` are as many as it may grow to. `namespace` is the one bound to the team; empty where none is, and the
-    agent uses its own. `reserved`: nobody may preempt it. Tolerations are written as `key=value:Effect`, like taints.
+    agent uses its own. `reserved`: nothing preempts it. Tolerations are written as `key=value:Effect`, like taints.
     `name`, `owner` and `job_class` are for people; `labels` and `annotations` are those of its people, for its pods. It
     starts with `least_pods` (0: not told). `shm_mib` is shared memory, a part of `memory_mib`; None = half of that.
     `read_notes`: its output is read for notes of checkpoints and progress. `notes_url` and `notes_token`: where and by
@@ -401,7 +401,7 @@ class Observed(_Message):
 
 
 class DiscoveredJob(_Part):
-    """A Job that somebody created in a bound namespace and asks to have adopted, as it is now.
+    """A Job that a user created in a bound namespace and asks to have adopted, as it is now.
 
     Quantities are per pod. `priority` is what its label says, as it is written there, `priority_class` what its pods
     name; `who` what an annotation says, which anybody could have written. `secrets` and `config_maps` are the names of

@@ -6,7 +6,7 @@ usual for its job class. The cluster refuses what no real one could take (a node
 device beyond itself), and goes on while no agent is looking; with a `state_file` also over restarts of the process.
 What ended by itself does not run again, though a server that was restored has forgotten the end and asks for it.
 
-Pods live by the machine's monotonic clock, which nobody can set. Only the times that are told to the server come from
+Pods live by the machine's monotonic clock, which cannot be set. Only the times that are told to the server come from
 the calendar clock, and are wrong where that is.
 """
 
@@ -59,7 +59,7 @@ MOST_PAST = 1000
 
 
 class SimulatedCluster:
-    """The cluster. Times pass when somebody looks: whatever became due in between has happened at its own time."""
+    """The cluster. Time passes when it is looked at: what became due in between has happened at its own time."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class SimulatedCluster:
         return [figure for figure in found if figure is not None]
 
     async def expect(self, assignments: Collection[DesiredAttempt]) -> None:
-        """Take in which attempts may have pods; nobody else makes any here."""
+        """Take in which attempts may have pods; nothing else makes any here."""
 
     async def bind(self, namespaces: Namespaces) -> None:
         """Keep these namespaces: all that is asked for them."""
@@ -232,14 +232,14 @@ class SimulatedCluster:
         self._ring()
 
     async def discovered(self, since: int) -> tuple[int, Found | None]:
-        """Return that the bound namespaces are there, with nothing of anybody's own in them."""
+        """Return that the bound namespaces are there, with no Jobs of users in them."""
         if since >= self._bound_at:
             return self._version, None
         reports = [NamespaceReport(namespace=each.namespace, ready=True) for each in self._bound.bound]
         return self._version, Found(self._bound.version, reports, ())
 
     async def answer(self, verdicts: Sequence[Verdict]) -> None:
-        """Hear what became of Jobs; nobody is there to be told."""
+        """Hear what became of Jobs; here are no users to be told."""
 
     # What happens to a cluster
 

@@ -1,7 +1,7 @@
 """Questions to a cluster's admission: whether it would take a workload's Job and its pods. Nothing is stored.
 
 A Job tells of Pod Security only by a warning, and nothing of quotas and webhooks that are about pods. Pods are made by
-the Jobs' controller, so the agent has no right to: that they would be taken is asked only as somebody who has.
+the Jobs' controller, so the agent has no right to: that they would be taken is asked only as a client that has it.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,8 @@ async def jobs(kube: Kube, asked: CheckOptions) -> list[Problem]:
 
 
 async def pods(kube: Kube, asked: CheckOptions) -> list[Problem]:
-    """Look whether a typical pod would be taken wherever workloads run; raise `Forbidden` where nobody may ask."""
+    """Look whether a typical pod would be taken wherever workloads run; raise `Forbidden` where that may not be
+    asked."""
     found, size = [], await _default_size(kube, asked)
     for namespace in await _places(kube, asked):
         words, _ = await _tried(kube, PODS, _pod(asked, namespace, size), namespace, is_right=False)

@@ -38,7 +38,7 @@ LEASE = "chamber-agent"
 
 
 async def api_server(kube: Kube) -> list[Problem]:
-    """Look whether the API server answers, and knows who asks."""
+    """Look whether the API server answers, and knows the client."""
     try:
         await kube.raw("GET", "/version")
     except Unreachable as error:
@@ -193,7 +193,7 @@ def _lacks(level: str) -> str:
 
 async def bound_namespaces(kube: Kube) -> dict[str, str]:
     """Return the Pod Security levels of the namespaces that their labels bind to a team, by name."""
-    bound = {DomainNames().binding, DomainNames().team}  # by the agent, or by whoever hands a namespace over
+    bound = {DomainNames().binding, DomainNames().team}  # by the agent, or by a person who hands it over
     found = {}
     for body in (await kube.list(NAMESPACES)).items:
         labels = body["metadata"].get("labels") or {}
@@ -292,7 +292,7 @@ def _no_nodes(asked: CheckOptions) -> Problem:
 
 
 async def lease(kube: Kube, _: CheckOptions) -> list[Problem]:
-    """Look whether the agent that leads is still there; one that nobody ever had says nothing."""
+    """Look whether the agent that leads is still there; one that no agent ever had says nothing."""
     try:
         spec = (await kube.get(LEASES, LEASE, kube.access.namespace))["spec"]
     except NotFound:

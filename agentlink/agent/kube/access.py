@@ -1,4 +1,4 @@
-"""How the API server is reached: its address, whom it must prove to be, and who asks.
+"""How the API server is reached: its address, its proof of identity, and the client's.
 
 `kubernetes.config` reads kubeconfigs and service accounts, and runs the plugins that kubeconfigs name; requests bear
 what it found, read anew each minute and whenever the API server does not know it any more.
@@ -90,7 +90,7 @@ class Access(httpx.Auth):
     def _look_after(self) -> None:
         """Read a service account's token again, ask a plugin again whose credentials have expired."""
         if time.monotonic() - self._looked_at <= FRESH_SECONDS:
-            return  # somebody else just did
+            return  # another task just did
         self._looked_at = time.monotonic()
         if self._loaded.refresh_api_key_hook is not None:
             try:

@@ -173,7 +173,7 @@ class Kube:
         """Yield what happens after `version` until the API server ends the watch, with bookmarks.
 
         Raises `Gone` where the version is too old, `Unreachable` where the connection breaks. To be wrapped in
-        `contextlib.aclosing` by whoever may leave early.
+        `contextlib.aclosing` by a caller that may leave early.
         """
         seconds = random.randint(*WATCH_SECONDS) if seconds is None else seconds  # noqa: S311 - guards nothing
         params = {
@@ -200,7 +200,7 @@ class Kube:
     async def lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
         """Yield the lines of an answer as they come, each with its end; a very long one comes in pieces.
 
-        Waits for ever for the next. To be wrapped in `contextlib.aclosing` by whoever may leave early.
+        Waits for ever for the next. To be wrapped in `contextlib.aclosing` by a caller that may leave early.
         """
         async with aclosing(self._lines("log", path, params, None, LONGEST_LINE)) as lines:
             async for line in lines:
@@ -322,7 +322,7 @@ class Kube:
             found = None
         if isinstance(found, dict):
             return found
-        # Whoever answers between the two, a proxy with a page of its own, is no API server.
+        # What answers between the two, a proxy with a page of its own, is no API server.
         raise Unreachable(0, message=f"The answer to {method} {path} is no object of an API server.")
 
     async def _once(self, request: httpx.Request, warnings: MutableSequence[str] | None) -> bytes:

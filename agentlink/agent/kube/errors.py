@@ -5,7 +5,7 @@ KubeError
 ├── Forbidden       403: a role, a quota, an admission rule, a namespace that is going
 ├── NotFound        404: no such object or namespace; without a `reason`: no such kind of objects
 ├── AlreadyExists   409
-├── Conflict        409: somebody else changed the object since it was read
+├── Conflict        409: another client changed the object since it was read
 ├── Gone            410: a version too old to go on from
 ├── Invalid         422
 ├── Throttled       429
@@ -36,11 +36,11 @@ class KubeError(Exception):
 
 
 class Unauthorised(KubeError):
-    """Whoever asks is not known."""
+    """The client is not known."""
 
 
 class Forbidden(KubeError):
-    """Whoever asks may not."""
+    """The client may not."""
 
 
 class NotFound(KubeError):

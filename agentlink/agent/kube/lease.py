@@ -1,8 +1,8 @@
 """One of several agents of a cluster leads; the others wait until its lease runs out.
 
-Who waits goes by how long the lease has not changed, on its own clock; who leads stops earlier than that, counted from
+An agent that waits goes by how long the lease has not changed, on its own clock; the leader stops earlier, counted from
 before it last asked. What the clocks of two machines show is compared in one case only, with a margin: how long ago a
-cluster was let go of, which nobody renews.
+cluster was let go of, which is not renewed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ EVERY_SECONDS = 4.0
 """How often a leader renews, and how often others look."""
 GIVE_UP_WITHIN_SECONDS = 5.0
 KEPT_SECONDS = 120
-"""How long nobody leads after a cluster was let go of: its agents are removed meanwhile."""
+"""How long no agent leads after a cluster was let go of: its agents are removed meanwhile."""
 SKEW_SECONDS = 30
 """By how much clocks of two machines may differ: so much longer than `KEPT_SECONDS` ago is over on any."""
 RELEASE = "release-"
@@ -40,7 +40,7 @@ TRIES = 3
 
 
 class LeaseNote(Protocol):
-    """Something small that who leads writes on the lease, and whoever leads next finds there."""
+    """Something small that the leader writes on the lease, and that the next leader finds there."""
 
     def text(self) -> str:
         """Return what is to be written; empty: what is there stays."""
@@ -93,10 +93,10 @@ class Leadership:
                     return
 
     async def take_over(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Do the work with the lease, whoever holds it; return whether it is over, raise what it raises.
+        """Do the work with the lease, also if another agent holds it; return whether it is over, raise what it raises.
 
-        Whoever led notices with its next renewal, within `RENEW_WITHIN_SECONDS`. After the work the lease is held for
-        two minutes more; where the work failed it is given up.
+        The agent that led notices with its next renewal, within `RENEW_WITHIN_SECONDS`. After the work the lease is
+        held for two minutes more; where the work failed it is given up.
         """
         self.identity = f"{RELEASE}{self.identity}"
         async with Kube(self._access, patience_seconds=self._every / 2) as kube:
@@ -110,7 +110,7 @@ class Leadership:
             return await self._do(work, kube, keeps=True)
 
     async def _win(self, kube: Kube) -> None:
-        """Return when the lease was won; say at once who has it meanwhile."""
+        """Return when the lease was won; say at once which agent has it meanwhile."""
         told: tuple[str, int] | None = None
         failing = Lasting()
         while True:
@@ -130,7 +130,7 @@ class Leadership:
             await asyncio.sleep(self._every)
 
     def _awaited(self, holder: str, seconds: int) -> str:
-        """Return who has the lease, and until when, as the end of a sentence."""
+        """Return the holder of the lease, and until when it holds it, as the end of a sentence."""
         if not _is_kept(holder, seconds):
             return (
                 f"the lease {self._name} is held by {holder}, until that has not renewed it for {seconds} s."
@@ -209,14 +209,14 @@ class Leadership:
                 self._lease = await self._write(kube, self._claim())
             except (AlreadyExists, ObjectConflict, NotFound) as error:
                 clash = error
-                await self._look(kube)  # somebody else has written to it, or deleted it
+                await self._look(kube)  # another client has written to it, or deleted it
             else:
                 self._seen, self._seen_at, self._renewed_at = self._lease["spec"], asked_at, asked_at
                 return True
         raise clash
 
     async def _look(self, kube: Kube) -> None:
-        """Read the lease. One that somebody deleted still keeps others waiting for the rest of its time."""
+        """Read the lease. One that was deleted still keeps others waiting for the rest of its time."""
         try:
             self._lease = await kube.get(LEASES, self._name, self._namespace)
         except NotFound:

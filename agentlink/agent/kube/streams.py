@@ -9,7 +9,7 @@ import httpcore
 class Handshake:
     """Follows how the connection of a request is made, as its `trace`.
 
-    The library leaves a connection open whose maker is cancelled while both ends agree on keys.
+    The library leaves a connection open if its maker is cancelled while both ends agree on keys.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Handshake:
             self._half_made = None
 
     async def close(self) -> None:
-        """Close what is half made; for whoever is cancelled meanwhile."""
+        """Close what is half made, where a task is cancelled meanwhile."""
         if self._half_made is not None:
             await self._half_made.aclose()
 

@@ -12,7 +12,7 @@ from agentlink.agent.kube.resources import EVENTS, JsonObject, Resource
 logger = logging.getLogger(__name__)
 
 NO_FAILURE = (AlreadyExists, ObjectConflict, NotFound)
-"""What somebody else's act in between comes to: whoever asked looks again."""
+"""What another client's act in between comes to: the caller looks again."""
 
 
 class WriteVerb(StrEnum):

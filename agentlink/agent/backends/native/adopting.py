@@ -1,4 +1,4 @@
-"""Beginning adopted Jobs, and letting go of them: what is written on a Job that somebody else made."""
+"""Beginning adopted Jobs, and letting go of them: what is written on a Job that a user made."""
 
 import logging
 from collections import Counter
@@ -85,7 +85,7 @@ class Adopter:
             body = await self.kube.get(JOBS, name, namespace)
             if body["metadata"]["uid"] != job.uid or self._plan_of(body) != job.plan.as_text():
                 return
-            # The next attempt may have more pods, or nobody plans it.
+            # The next attempt may have more pods, or is never planned.
             await drop_budget(self.kube, job)
             await self._free_template(body)
             await self.kube.patch(JOBS, name, adoption.released(body, self.names), namespace)
@@ -112,7 +112,7 @@ class Adopter:
 
     async def tell_refused(self, job: Adopted, slug: str, message: str) -> None:
         """Say on a Job why the cluster does not run it, and where it stands when it is tried again: only the server
-        knows whether that is before somebody releases it.
+        knows whether that is before it is released.
         """
         text = f"{message[:MOST_WORDS]} Chamber suspends it. When it is tried again: chamber why {slug}"
         await self._tell(job, "NotStarted", text)
@@ -192,7 +192,7 @@ class Adopter:
             self._check_taints(name, spec, pod.node)
 
     def _check_taints(self, name: str, pod: JsonObject, node: str) -> None:
-        """Raise where the pods do not tolerate what keeps others off a node: it would not run them for anybody."""
+        """Raise where the pods do not tolerate what keeps others off a node: it would not run them."""
         facts = self.inventory.nodes.items.get(node)
         for taint in facts.taints if facts is not None else ():
             if not adoption.tolerates(pod, taint):

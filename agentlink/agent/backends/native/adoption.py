@@ -371,7 +371,7 @@ def _of_gpus(pod: JsonObject, gpus: "Counter[str]", demanded: Demands) -> Iterat
 
 
 def _of_place(pod: JsonObject, names: DomainNames) -> Iterator[str]:
-    """What decides where pods go, or who must make room for them, instead of the plan."""
+    """What decides where pods go, or which pods must make way for them, instead of the plan."""
     if pod.get("nodeName"):
         yield f"It names its node ({pod['nodeName']}); use a nodeSelector."
     if pod.get("schedulerName", "default-scheduler") != "default-scheduler":

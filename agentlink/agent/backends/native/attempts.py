@@ -1,7 +1,7 @@
 """Which attempts there are in the cluster, from the Jobs that bear the agent's mark and the pods that these own.
 
-Labels are anybody's to write: a Job without the mark is nobody's, and a pod is Chamber's by its owner only, in
-the owner's namespace: references to one in another are anybody's to write, too.
+Anything may write labels: a Job without the mark is not Chamber's, and a pod is Chamber's by its owner only, in
+the owner's namespace: anything may write references to an owner in another one, too.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -117,7 +117,7 @@ class AttemptIndex:
         return (namespace, uid) in self._by_owner
 
     def use_of(self, node: str) -> NodeUse:
-        """Return who has pods on a node."""
+        """Return the owners of the pods on a node."""
         foreign: list[PodFacts] = []
         held: set[int] = set()
         for pod in self._on_node.get(node, {}).values():
@@ -149,7 +149,7 @@ class AttemptIndex:
     def counted(self) -> Iterator[CountedPod]:
         """Yield the pods that quotas count: until they are over, and those with claims until their Job is gone.
 
-        One of each index: of more that name a Job as their owner, somebody may have made some.
+        One of each index: of more that name a Job as their owner, some may come from elsewhere.
         """
         for owner, job in self._by_owner.items():
             living = {pod.index for pod in self._pods.get(owner, {}).values() if not pod.is_over}
@@ -201,7 +201,7 @@ class AttemptIndex:
         self._touch_nodes(job)
 
     def _touch_nodes(self, job: JobFacts) -> None:
-        """Have the nodes looked at that a Job is on: whose devices these are follows from it."""
+        """Have the nodes looked at that a Job is on: it decides which workload has their devices."""
         pods = self._pods.get((job.namespace, job.uid), {}).values()
         for node in {pod.node for pod in pods} | {pod.node for pod in job.plan.pods}:
             if node:

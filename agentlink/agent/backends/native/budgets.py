@@ -1,7 +1,7 @@
 """What keeps others in the cluster from taking pods away by their own choice, pure: a disruption budget, which `kubectl
 drain` and every other eviction heeds, and annotations, which autoscalers heed.
 
-Budgets bind nobody who deletes pods or nodes, and no node that fails. A Job cannot be scaled by the API, so its budget
+Budgets stop no deletion of pods or nodes, and no failure of a node. A Job cannot be scaled by the API, so its budget
 names the number of its pods. Pods of Chamber's own Jobs that have not begun are let go: nothing is lost by it. Of an
 adopted Job those are kept that run and are not ready: their readiness is its people's. Pods that do not run yet are
 evicted past any budget. Where another budget selects the pods Chamber makes none: Kubernetes evicts no pod that has

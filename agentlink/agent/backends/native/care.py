@@ -378,7 +378,7 @@ class Care:
 
     async def _end(self, found: ObservedAttempt, verdict: AttemptVerdict) -> float | None:
         """Record how an attempt ended; or return when to look again, where its adopted Job may be about to end for a
-        pod that it lost: nobody is told before that it may be tried again.
+        pod that it lost: before that it is told to no one that it may be tried again.
         """
         job, now = found.jobs[0], _now()
         if reasons.may_end_its_job(found, verdict):
@@ -515,7 +515,7 @@ class Care:
         self._begun[attempt] = begun
 
     async def _record(self, found: ObservedAttempt, verdict: AttemptVerdict) -> None:
-        """Write down how an attempt ended before anybody is told; of an adopted one its Job is told, too."""
+        """Write down how an attempt ended before that is told; of an adopted one its Job is told, too."""
         job, ended = found.jobs[0], reasons.with_its_job(found, verdict)
         if job.adopted and not job.vanished:
             there = Adopted(namespace=job.namespace, name=job.name, uid=job.uid)

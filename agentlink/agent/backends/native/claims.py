@@ -1,7 +1,7 @@
 """ResourceClaims: how pods get the very devices of their plan under Dynamic Resource Allocation.
 
-A claim names its devices by an attribute that no other device of the node has; the pod is tied to the node. Whoever has
-a device for himself has a claim of his own. Who shares one has a claim on it together with the others of his namespace,
+A claim names its devices by an attribute that no other device of the node has; the pod is tied to the node. A pod that
+has a device for itself has a claim of its own. One that shares a device has a claim with the others of its namespace,
 and the last Job that leaves takes it along: Kubernetes deletes what has no owner any more.
 """
 
@@ -41,7 +41,7 @@ class ClaimFacts:
 
 
 def read_claim(body: JsonObject, names: DomainNames) -> ClaimFacts:
-    """Return what is kept of a claim, whosever it is. Access to watch over devices takes them from nobody."""
+    """Return what is kept of a claim of any owner. Access to watch over devices takes them from no pod."""
     metadata = body["metadata"]
     allocation = body.get("status", {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or ()

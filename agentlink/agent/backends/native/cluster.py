@@ -1,4 +1,4 @@
-"""A Kubernetes cluster in which Chamber decides who runs where: its own Jobs, gated, each pod tied to its node.
+"""A Kubernetes cluster in which Chamber decides what runs where: its own Jobs, gated, each pod tied to its node.
 
 Everything is known by watches and nothing is kept beside the cluster's objects. Each attempt is looked after by itself
 whenever something of it changes: what was asked for is done, what was found is written down, and what goes wrong with

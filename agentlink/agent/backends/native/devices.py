@@ -18,7 +18,7 @@ MOST_IN_CLAIM = 32
 """Devices that the API lets one claim have."""
 
 
-class CannotHold(Exception):  # noqa: N818 - a refusal, told to whoever planned
+class CannotHold(Exception):  # noqa: N818 - a refusal, an answer to the plan
     """Why this cluster cannot give a pod what was planned for it, as a sentence."""
 
 
@@ -113,7 +113,7 @@ def _sample(resource: str, labels: Mapping[str, str]) -> ClusterDevice:
 def _slice_of(plain: str, gpu_type: str, labels: Mapping[str, str], whole: str) -> tuple[Slicing, int]:
     """Return how a resource's devices were cut by MIG and their share; `whole` is the resource of the node's GPUs.
 
-    A slice whose profile nobody can read counts as a whole GPU, and is none all the same.
+    A slice with an unreadable profile counts as a whole GPU, and is none all the same.
     """
     name = gpu_type if profiles.is_mig(gpu_type) else plain
     if not profiles.is_mig(name):

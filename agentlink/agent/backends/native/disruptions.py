@@ -1,6 +1,6 @@
-"""What the cluster did to a pod, pure: a code, and a sentence that says by whom as far as the cluster tells it.
+"""What the cluster did to a pod, pure: a code, and a sentence that names the cause as far as the cluster tells it.
 
-A pod's condition `DisruptionTarget` names the kind of act; nodes tell besides who empties them. What a pod used beyond
+A pod's condition `DisruptionTarget` names the kind of act; nodes tell besides what empties them. What a pod used beyond
 its own limits, or beyond what it asked for while its node ran short, is its workload's doing: `evicted`.
 """
 
@@ -21,7 +21,7 @@ _REQUEST = re.compile(r"request is (\S+?)[,.]")
 
 
 def of_condition(pod: PodFacts, where: str, emptied: Mapping[str, str]) -> tuple[str, str]:
-    """Return code and sentence of a pod with the condition; `emptied`: by whom, by node."""
+    """Return code and sentence of a pod with the condition; `emptied`: what empties each node."""
     told = pod.disrupted
     who = emptied.get(pod.node)
     if told.reason == "EvictionByEvictionAPI":
@@ -65,7 +65,7 @@ def is_own_doing(message: str) -> bool:
 
 
 def deleted_with_node(where: str, who: str) -> tuple[str, str]:
-    """Return code and sentence of a pod that somebody deleted while its node is being emptied."""
+    """Return code and sentence of a pod that was deleted while its node is being emptied."""
     return "drained", f"{where} was deleted while its node is being emptied{_by(who)}."
 
 

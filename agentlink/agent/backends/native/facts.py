@@ -58,7 +58,7 @@ class PodFacts:
     phase: str = "Pending"
     status: Said = NOTHING
     deleted_at: datetime | None = None
-    """When somebody asked for its end; it may take its grace period from then."""
+    """When its end was asked for; it may take its grace period from then."""
     started_at: datetime | None = None
     """When its node began with it, images and all."""
     unschedulable: str = ""
@@ -304,7 +304,7 @@ def time(text: str | None) -> datetime | None:
 
 
 def _written_time(text: str) -> datetime | None:
-    """Return the time that an annotation holds, which anybody may have changed; None where it holds none."""
+    """Return the time that an annotation holds, which may have been changed; None where it holds none."""
     try:
         written = datetime.fromisoformat(text)
     except ValueError:

@@ -42,20 +42,20 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """Who is on a node: living pods that are not Chamber's, and the indexes of the plan that Chamber's own hold."""
+    """What is on a node: living pods that are not Chamber's, and the indexes of the plan that Chamber's own hold."""
 
     foreign: Sequence[PodFacts] = ()
     held: Collection[int] = ()
 
 
 class NodeInventory:
-    """The nodes with GPUs. `use_of` says who is on a node, `owns` whether a namespace's Job of a uid is one
+    """The nodes with GPUs. `use_of` says what is on a node, `owns` whether a namespace's Job of a uid is one
     of Chamber's own.
 
     Each of `reflectors` is to be run, and its `synced` awaited, before anything is asked. `on_change` is called when a
     report may have changed, `on_leaving` with a node that is not there any more, or whose drain is another.
 
-    Who may share a device with whom is for the plan to say: a claim lies in one namespace.
+    Which pods may share a device is for the plan to say: a claim lies in one namespace.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class NodeInventory:
         return self.nodes, self.slices, self.claims
 
     def touch(self, node: str) -> None:
-        """Note that something about a node is not what it was: itself, or who is on it."""
+        """Note that something about a node is not what it was: itself, or what is on it."""
         self._dirty.add(node)
         self._on_change()
 

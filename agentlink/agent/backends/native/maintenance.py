@@ -1,4 +1,4 @@
-"""What is being done to nodes: by whom they are emptied, and which are not ready."""
+"""What is being done to nodes: what empties them, and which are not ready."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Maintenance:
         return found
 
     async def emptied(self, nodes: Iterable[str], *, afresh: Collection[str] = ()) -> dict[str, str]:
-        """Return by whom those of the nodes are being emptied that are, as far as they tell; by a fresh look at those
+        """Return what empties those of the nodes that are being emptied, as far as they tell; by a fresh look at those
         of `afresh` that are not known to be: pods and nodes are heard of separately.
         """
         found: dict[str, str] = {}

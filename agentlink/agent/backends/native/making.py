@@ -36,7 +36,7 @@ UNMOUNTED = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 """Reasons of events that tell of volumes."""
 
 
-class NotMade(Exception):  # noqa: N818 - told to whoever planned
+class NotMade(Exception):  # noqa: N818 - an answer to the plan
     """Why the cluster does not take an attempt: a code, and a sentence."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -103,7 +103,7 @@ class Maker:
     async def _is_unmarked(self, there: JsonObject, asked: JsonObject) -> bool:
         """Return whether a Job was left behind between its making and its marking, and nothing of it ever ran.
 
-        It bears the mark of what was asked for and is something else: that is what admission made of it, or somebody's
+        It bears the mark of what was asked for and is something else: that is what admission made of it, or a user's
         forgery. So it is not taken over, but may go, as long as all its pods wait behind Chamber's gate.
         """
         mark, plan = self.names.mark, self.names.plan

@@ -170,7 +170,7 @@ def _pod_spec(part: Part, assignment: DesiredAttempt, names: DomainNames) -> Jso
 
 
 def _shared_memory(assignment: DesiredAttempt) -> JsonObject:
-    """Return a volume in memory, which counts as its pod's: half of that where nobody says how much."""
+    """Return a volume in memory, which counts as its pod's: half of that where no size is given."""
     size = assignment.memory_mib // 2 if assignment.shm_mib is None else assignment.shm_mib
     return {"medium": "Memory", "sizeLimit": f"{size}Mi"} if size else {"medium": "Memory"}
 

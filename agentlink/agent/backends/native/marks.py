@@ -1,11 +1,11 @@
 """What proves that a Job is Chamber's: a mark that only the agent can make.
 
-Whoever may create Jobs in a namespace may give them any label, the id of another team's attempt among them. So each
+A user who may create Jobs in a namespace may give them any label, also the id of another team's attempt. So each
 Job that the agent makes or adopts bears an HMAC of where it is, which attempt it stands for, its plan, and what it is
 bound to, under a key that lies in a Secret of the agent's own namespace. That of a Job that the agent made is bound to
-what its pods run, which nobody can change of a Job: under its name there may be another one, but none that does
+what its pods run, which cannot be changed of a Job: under its name there may be another one, but none that does
 anything else. That of an adopted Job, which its owner may change while it is suspended, is bound to its uid. A Job
-without its mark is nobody's, whatever it says: never observed, stopped or deleted.
+without its mark is not Chamber's, whatever it says: never observed, stopped or deleted.
 """
 
 import hashlib

@@ -52,7 +52,7 @@ class DomainNames:
 
     @property
     def adopt(self) -> str:
-        """Return the label by which somebody asks to have his Job adopted."""
+        """Return the label by which a user asks to have a Job adopted."""
         return self._of("adopt")
 
     @property
@@ -69,7 +69,7 @@ class DomainNames:
 
     @property
     def owner(self) -> str:
-        """Return the annotation in which a Job says whose it is: they may steer it at the server too."""
+        """Return the annotation in which a Job names its owner, who may steer it at the server too."""
         return self._of("owner")
 
     @property
@@ -84,7 +84,7 @@ class DomainNames:
 
     @property
     def retry(self) -> str:
-        """Return the annotation of an adopted Job that somebody changes to have it tried anew."""
+        """Return the annotation of an adopted Job that a user changes to have it tried anew."""
         return self._of("retry")
 
     @property

@@ -25,7 +25,7 @@ EMPTIERS = {
     "node.kubernetes.io/out-of-service": "out of service",
     "node.cloudprovider.kubernetes.io/shutdown": "the cloud shut it down",
 }
-"""Who sets which taint when it empties a node."""
+"""What empties a node, by the taint that it sets."""
 UNTOLD = ("feature.node.kubernetes.io/", "beta.kubernetes.io/")
 """Labels that begin so are many, and of no use for choosing GPUs."""
 MOST_DEVICES = 1024
@@ -64,7 +64,7 @@ class NodeFacts:
     devices: Mapping[str, int]
     available: Mapping[str, int]
     emptied_by: str | None = None
-    """By whom it is being emptied, as far as it tells; None where it is not."""
+    """What empties it, as far as it tells; None where nothing does."""
     drain: Drain | None = None
     uid: str = ""
 
@@ -121,7 +121,7 @@ def read_drain(annotations: Mapping[str, str], names: DomainNames) -> Drain | No
 
 
 def _quoted(text: str) -> str:
-    """Return what somebody wrote, in quotes and cut: what cannot be shown is longer as it is quoted."""
+    """Return a text from the cluster, in quotes and cut: what cannot be shown is longer as it is quoted."""
     said = repr(text[:MOST_QUOTED])
     return said if len(said) <= MOST_QUOTED else f"{said[: MOST_QUOTED - 2]}…{said[-1]}"
 
@@ -137,7 +137,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def _emptied_by(metadata: JsonObject, spec: JsonObject) -> str | None:
-    """Return who empties a node: by what its taints are known, else whoever cordoned it, else by which taint."""
+    """Return what empties a node: by its taints, if these are known, else what cordoned it, else the taint."""
     taints = spec.get("taints") or ()
     for taint in taints:
         if who := EMPTIERS.get(taint["key"]):
@@ -153,7 +153,7 @@ def _emptied_by(metadata: JsonObject, spec: JsonObject) -> str | None:
 
 
 def _cordoned(entry: JsonObject) -> bool:
-    """Return whether an entry of managed fields is of whoever cordoned the node."""
+    """Return whether an entry of managed fields is of what cordoned the node."""
     return "f:unschedulable" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 

@@ -1,6 +1,6 @@
 """Keeping a bound namespace: its labels, the agent's role in it, and the quota that only the plan can fill.
 
-A namespace is kept where the agent made it for this binding, or where somebody who may label namespaces says by
+A namespace is kept where the agent made it for this binding, or where a person who may label namespaces says by
 `chamber.internal/team` that it is that team's; any other that exists is left alone, and the server is told whose it
 seems to be. None is ever deleted. Pods in it are held to the Pod Security level `baseline`, or `restricted` where its
 label says so: a namespace without either gets the first, and is not kept where the agent may not label it.

@@ -81,7 +81,7 @@ def _pod(index: int, node: str, devices: list[int | list[int]]) -> AssignedPod:
 
 @dataclass(frozen=True, slots=True)
 class AttemptVerdict:
-    """How an attempt ended that did not go well: it is written to its Job before anybody is told.
+    """How an attempt ended that did not go well: it is written to its Job before it is told.
 
     `refused`: the cluster never ran it, and nothing of it is at fault.
     """

@@ -2,16 +2,16 @@
 
 In this order, the first that holds:
 
-1. Its Job was deleted or suspended by somebody else.
+1. Its Job was deleted or suspended, and not by Chamber.
 2. It ran for its time limit.
 3. A pod failed by itself: out of memory, evicted, turned away by its node, an exit code. Where several did, the one
-   that nobody had told to end, then the earliest. Where the cluster had begun to take another away by then, or that
+   that had not been told to end, then the earliest. Where the cluster had begun to take another away by then, or that
    one's node is lost or not ready, it is this: what loses one of its pods fails.
 4. A pod is being taken away by the cluster: evicted, its node lost; or is on another node than it was planned on. Its
    node is to be drained by now. Or an adopted Job's controller makes another in the place of one that was let go.
 5. A pod cannot begin: its image cannot be had, what its environment names is not there, its container cannot be made.
    What may mend itself gets some time, a registry that gives no answer more.
-6. A pod was deleted by somebody else.
+6. A pod was deleted, and not by Chamber.
 7. The cluster does not make its pods.
 8. A pod that was let go does not come to its node.
 9. A pod that is on its node does not get its volumes.
@@ -47,11 +47,11 @@ UNMOUNTED_SECONDS = 300.0
 ASK_UNMOUNTED_SECONDS = 30.0
 """How often the cluster is asked why a pod that is on its node does not begin."""
 ASK_UNMADE_SECONDS = 5.0
-"""After how long the cluster is asked why it does not make pods, for those who wait to read."""
+"""After how long the cluster is asked why it does not make pods."""
 PLAN_QUOTA_SECONDS = 60.0
 """How long the agent's own quota may refuse them: it is raised and counted anew while they wait."""
 NEVER_MADE_SECONDS = 300.0
-"""How long no pod may be made while nobody says why, from when the Jobs' controller came to the Job, or to later ones:
+"""How long no pod may be made without a reason told, from when the Jobs' controller came to the Job, or to later ones:
 one that is only behind gets as long as it needs.
 """
 
@@ -122,18 +122,18 @@ def judge(
 ) -> Judgement:
     """Return how an attempt that has no verdict yet, and is not being stopped, has ended badly, if it has.
 
-    `let_go`: since when pods, by uid, are free to go to their nodes. `lost`: nodes that are not there, `closed`:
-    those that take no new pods, `unready`: those that are not ready, `emptied`: by whom those are being emptied that
-    are, `drains`: from when the attempt is to leave those that an operator has drained. `replaced`: pods, by uid, that
-    were made in the place of others, with these where they are still known. `refusal`: why the cluster does not make
-    pods, None where nobody asked. `foreign`: which pods its own quota counts that Chamber did not make. `overtaken`:
-    since when the Jobs' controller has dealt with Jobs that began later, None where it has not. `unmounted`: why pods,
-    by index, do not get their volumes.
+    `let_go`: since when pods, by uid, are free to go to their nodes. `lost`: nodes that are not there, `closed`: those
+    that take no new pods, `unready`: those that are not ready, `emptied`: what empties those that are, `drains`: from
+    when the attempt is to leave those that an operator has drained. `replaced`: pods, by uid, that were made in the
+    place of others, with these where they are still known. `refusal`: why the cluster does not make pods, None where
+    that was not asked. `foreign`: which pods its own quota counts that Chamber did not make. `overtaken`: since when
+    the Jobs' controller has dealt with Jobs that began later, None where it has not. `unmounted`: why pods, by index,
+    do not get their volumes.
     """
     waits: list[float] = []
 
     def passed(since: datetime | None, seconds: float) -> bool:
-        """Return whether so much time has passed since then; else have somebody look again when it has."""
+        """Return whether so much time has passed since then; else plan another look for when it has."""
         left = seconds - (now - (since or now)).total_seconds()
         if left > 0:
             waits.append(left)
@@ -321,13 +321,13 @@ def _taken_by(pod: PodFacts, at: datetime) -> bool:
 
 
 def _failed_by_itself(pod: PodFacts) -> bool:
-    """Return whether it failed, and not just because somebody had told it to end."""
+    """Return whether it failed, and not just because it had been told to end."""
     told = pod.deleted_at is not None and not (pod.disrupted or pod.status or pod.ended.reason == "OOMKilled")
     return pod.phase == "Failed" and not told
 
 
 def _order(slot: Slot) -> tuple[bool, float, int]:
-    """Sort by who was not told to end, then by time, then by index."""
+    """Sort those first that were not told to end, then by time, then by index."""
     pod = slot.pod
     assert pod is not None  # noqa: S101 - asked of failed pods only
     finished = pod.finished_at.timestamp() if pod.finished_at else float("inf")
@@ -471,7 +471,7 @@ def _of_replaced(
 def _of_vanished(
     attempt: ObservedAttempt, now: datetime, passed: Passed, lost: Collection[str], emptied: Mapping[str, str]
 ) -> AttemptVerdict | None:
-    """Return the end of a Job that failed and of whose pods none is left that says why."""
+    """Return the end of a Job that failed and has no pod left that says why."""
     if attempt.succeeded:
         return None
     for job in _failed_jobs(attempt):
@@ -577,7 +577,7 @@ def _unmade(attempt: ObservedAttempt) -> Iterator[Slot]:
 
 
 def _is_misplaced(slot: Slot, pod: PodFacts) -> bool:
-    """Return whether somebody freed it of its gate before it was tied to its node."""
+    """Return whether its gate was taken off before it was tied to its node."""
     return bool(pod.node) and pod.node != slot.planned.node
 
 

@@ -109,7 +109,7 @@ def one_line(text: str) -> str:
     """Return the cluster's words in one line, without what it says twice.
 
     Of a missing claim the cluster's scheduler says `persistentvolumeclaim "x" not found. not found`: first why no node
-    will do, and then, in its words for any missing object, why nobody makes way.
+    will do, and then, in its words for any missing object, why none makes way.
     """
     words = _COMBINED.sub("", " ".join(text.replace("\x00", "").split()))
     told: list[str] = []

@@ -1,7 +1,7 @@
 """Bound namespaces in the cluster: their Jobs watched, adopted ones held back and answered.
 
 What Chamber has in a namespace is known by the server's word (`expect`), never by what lies there. A Job that asks to
-be adopted runs only once Chamber has begun it: whoever unsuspends it by hand finds it suspended again.
+be adopted runs only once Chamber has begun it: one that is unsuspended by hand is suspended again.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from agentlink.protocol.profiles import GPU_MILLI
 logger = logging.getLogger(__name__)
 
 MOST_JOBS = 1000
-"""Jobs of a namespace that are told to the server while they wait: nobody fills its queue by a loop."""
+"""Jobs of a namespace that are told to the server while they wait: a loop cannot fill its queue."""
 LOOK_AGAIN_SECONDS = 60.0
 TRY_AGAIN_SECONDS = 2.0
 """How soon after a role was given it is tried whether it holds by now."""
@@ -90,7 +90,7 @@ class _Job(NamedTuple):
 
 
 class _Quota(NamedTuple):
-    """Errand: have a namespace's quota again where somebody changed or deleted it."""
+    """Errand: have a namespace's quota again where it was changed or deleted."""
 
     namespace: str
 
@@ -236,7 +236,7 @@ class Spaces:
         return self._version, Found(self._bindings, [self._report(space) for space in spaces], jobs)
 
     async def answer(self, verdicts: Sequence[Verdict]) -> None:
-        """Tell whoever looks at a Job what became of it, where that is new."""
+        """Write on a Job what became of it, where that is new."""
         known = {entry.uid: entry for space in self._spaces.values() for entry in space.jobs.items.values()}
         self._told = {uid: verdict for uid, verdict in self._told.items() if uid in known}
         for verdict in verdicts:

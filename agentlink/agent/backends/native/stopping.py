@@ -37,7 +37,7 @@ async def stop(
         )
         logger.info("Suspended Job %s: its controller deletes its pods.", job.key)
         if grace_seconds is not None:
-            # What the controller grants is what the pod was made with; whoever asks for less shortens it.
+            # What the controller grants is what the pod was made with; a request for less shortens it.
             for pod in pods:
                 await _delete(kube, pod, grace_seconds=max(1, grace_seconds))
     if job.vanished or job.deleting or job.failed or job.complete:

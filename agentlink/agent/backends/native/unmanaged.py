@@ -27,7 +27,7 @@ from agentlink.agent.kube.resources import (
 from agentlink.protocol import Unmanaged
 
 QUEUE = "kueue.x-k8s.io/queue-name"
-"""The label by which somebody has Kueue admit a workload."""
+"""The label by which a user has Kueue admit a workload."""
 OTHER_KINDS = (JOB_SETS, PYTORCH_JOBS, RAY_JOBS, MPI_JOBS, TRAIN_JOBS)
 """Kinds of workloads that would use GPUs past the plan, whatever their labels."""
 ASKING_KINDS = (DEPLOYMENTS, STATEFUL_SETS, PODS)

@@ -1,7 +1,7 @@
 """What workloads make of their GPUs, by NVIDIA's DCGM exporters: asked where Chamber's pods are, by pod address.
 
-An exporter is believed of pods on its own node only, and only where users have no pods of their own: anybody may put
-its label on a pod. One that does not answer costs nobody else anything, and is asked less and less often.
+An exporter is believed of pods on its own node only, and only where users have no pods of their own: any pod may bear
+its label. One that does not answer delays no other, and is asked less and less often.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ LONGEST_PAUSE_SECONDS = 600.0
 
 
 class Holder(NamedTuple):
-    """Whose a pod is, and where it runs."""
+    """The owner of a pod, and where it runs."""
 
     workload: UUID
     node: str

@@ -18,7 +18,7 @@ AT_ONCE = 16
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 CONFLICT_SECONDS = 0.1
-"""How soon somebody else's change in between is looked at: a fresh read is all that it takes."""
+"""How soon a change by another client in between is looked at: a fresh read is all that it takes."""
 MOST_CONFLICTS = 5
 
 
