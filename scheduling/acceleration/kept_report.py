@@ -10,6 +10,7 @@ from scheduling.engine.placement.pod_request import PodRequest
 from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.queue.candidate import Blocked, Cause
 from scheduling.engine.reasons.eta import Forecast
+from scheduling.engine.reasons.figures import Allocations, Parts
 from scheduling.engine.reasons.report import PoolReport
 from scheduling.engine.reasons.waiting import FreeFigures, WaitReasons
 
@@ -65,8 +66,25 @@ class KeptWaitReasons(WaitReasons):
         return found
 
 
+class KeptAllocations(Allocations):
+    """Allocations of which workloads have one object that are charged to the same."""
+
+    def __init__(self, cycle: PoolCycle) -> None:
+        super().__init__(cycle)
+        self._alike: dict[tuple[str, int, int], Parts] = {}
+
+    def _parts(self, team: str, inside: int, bursts: int) -> Parts:
+        found = self._alike.get((team, inside, bursts))
+        if found is None:
+            found = self._alike[team, inside, bursts] = super()._parts(team, inside, bursts)
+        return found
+
+
 class KeptPoolReport(PoolReport):
     """The report of a kept pool."""
+
+    def _allocations(self) -> KeptAllocations:
+        return KeptAllocations(self.cycle)
 
     def _wait_reasons(self) -> KeptWaitReasons:
         return KeptWaitReasons(self.cycle)

@@ -149,6 +149,10 @@ class Allocations:
         for placed in elastic:
             inside = min(placed.milli, left)
             left -= inside
-            parts = (Allocation(team, inside), Allocation(None, placed.milli - inside))
-            found[placed.workload.id] = tuple([part for part in parts if part.milli])
+            found[placed.workload.id] = self._parts(team, inside, placed.milli - inside)
         return found
+
+    def _parts(self, team: str, inside: int, bursts: int) -> Parts:
+        """So much inside a team's own part, and so much that bursts."""
+        parts = (Allocation(team, inside), Allocation(None, bursts))
+        return tuple([part for part in parts if part.milli])

@@ -49,12 +49,15 @@ class PoolReport:
     def _wait_reasons(self) -> WaitReasons:
         return WaitReasons(self.cycle)
 
+    def _allocations(self) -> Allocations:
+        return Allocations(self.cycle)
+
     def _forecast(self) -> Forecast:
         return Forecast(self.cycle)
 
     def keeps(self) -> Iterable[Keep]:
         """The workloads that stay as they are, and those that are stopping."""
-        cycle, allocations = self.cycle, Allocations(self.cycle)
+        cycle, allocations = self.cycle, self._allocations()
         for id_, placed in cycle.placed_workloads.items():
             if not (placed.fresh or placed.shrunk or id_ in self._grown):
                 waits = placed.waits_for_victims(cycle.ledger)

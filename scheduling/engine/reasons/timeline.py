@@ -59,13 +59,14 @@ class Stock:
     def times(self, amount: int, most: int) -> list[int]:
         """When the amount is free once, twice, ... ``most`` times, as far as that is known."""
         found: list[int] = []
-        total = 0
+        total, wanted = 0, amount
         for at, bit in self._bits:
             total += bit
-            while total >= amount * (len(found) + 1):
+            while total >= wanted:
                 found.append(at)
                 if len(found) == most:
                     return found
+                wanted += amount
         return found
 
     def take(self, amount: int, at: int, until: int | None) -> None:
@@ -111,8 +112,7 @@ class NodeTimeline:
             times = sorted([at for device, cost in devices if cost for at in device.times(cost, most)])[:most]
         for stock, each in ((self.cpu, request.cpu_milli), (self.memory, request.memory_mib)):
             if each and times:
-                free = stock.times(each, len(times))
-                times = [max(both) for both in zip(times, free, strict=False)]
+                times = list(map(max, times, stock.times(each, len(times))))
         return times
 
     def whole_devices(self) -> list[tuple[int, int]]:
