@@ -347,7 +347,7 @@ class KeptPool(PoolState):
 
 
 def charge_own(charges: Charges, accounts: QuotaAccounts, leaf: int) -> bool:
-    """Charge all reserved workloads of a leaf to its own part; returns whether that is large enough.
+    """Charge all reserved workloads of a leaf at once, if its own part is large enough; returns whether it is.
 
     Then the order of their admission makes no difference, if the team has no teams below it: only they are charged to
     that part.
@@ -355,7 +355,8 @@ def charge_own(charges: Charges, accounts: QuotaAccounts, leaf: int) -> bool:
     milli, own = accounts.usage.reserved[leaf], accounts.quotas.own[leaf]
     if accounts.tree.own[leaf] or milli > own:
         return False
-    charges.left[leaf] = own - milli
+    charges.left[leaf] = own
+    charges.charge(leaf, milli)
     return True
 
 

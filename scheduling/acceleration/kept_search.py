@@ -121,22 +121,15 @@ class KeptSearch(Search):
 
     def _fair_branches(self) -> Sequence[Sequence[int]]:
         if self._fair is None:
-            above = self._above_beside = self._above_beside or self._look_beside()
-            fair: list[list[int]] = [[] for _ in above]
-            excess, leaving = self._policy.excess, self._leaving
-            for depth, bases in self._policy.bases_by_depth(self._preemptor, leaving):
-                fair[depth] = [each for each in above[depth] if excess(each, bases) > leaving.get(each, 0)]
-            self._fair = fair
+            self._fair = super()._fair_branches()
         return self._fair
 
-    def _look_beside(self) -> list[list[int]]:
-        """The branches beside each of the preemptor's own that are above their entitlement or guarantee: no others ever
-        have a surplus."""
-        tree, excess = self._tree, self._policy.excess
-        return [
-            [each for each in tree.children[tree.parents[own]] if each != own and excess(each) > 0]
-            for own in tree.paths[self._preemptor.leaf]
-        ]
+    def _beside(self) -> Sequence[Sequence[int]]:
+        """Those that are above their entitlement or guarantee: no others ever have a surplus."""
+        if self._above_beside is None:
+            excess = self._policy.excess
+            self._above_beside = [[each for each in some if excess(each) > 0] for some in super()._beside()]
+        return self._above_beside
 
     def _above(self, branch: int) -> float:
         found = self._above_by.get(branch)

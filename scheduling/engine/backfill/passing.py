@@ -123,7 +123,6 @@ class Backfill:
         return self._is_in_time(placed.ends_at(self._policy))
 
     def _ends_in_time(self, time_limit_ms: int | None) -> bool:
-        """Whether a workload that starts now with this time limit ends before the head starts."""
         limit = self._policy.limit_ms(time_limit_ms)
         return self._is_in_time(None if limit is None else self._now + limit)
 
@@ -145,7 +144,7 @@ class Backfill:
         return self._preemption_policy.rule(claim_of(head), claim_of(candidate), counted) is not None
 
     def _wanted(self, taker: PodRequest, placements: Iterable[PodPlacement], *, held: bool) -> bool:
-        """Whether something that was held back could use what such pods take there (``held``: hold already)."""
+        """Whether a request that was held back could use what these pods take (``held``: hold already)."""
         if self.head is None or not self.head.held_back:
             return False
         free: dict[int, NodeFree] = {}

@@ -91,8 +91,7 @@ def _held_in(domain: int, tally: HeldPods, held: dict[int, int]) -> dict[int, in
 def _free(
     ledger: Ledger, free: list[NodeFree], leaving: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]]
 ) -> set[int]:
-    """Give back in ``free`` what these workloads hold, and return their nodes. Its entries are replaced, not
-    changed: they are the ledger's."""
+    """Give back in ``free`` what these workloads hold, on copies of its entries, and return their nodes."""
     ranks = set()
     for workload, placements in leaving:
         for pod in placements:
@@ -113,8 +112,7 @@ def _extra_then(
     free: Sequence[NodeFree],
     counts: dict[int, int],
 ) -> dict[int, NodeFree]:
-    """What the chosen nodes have left then beside the workload: the fewest nodes, its pods on devices busy until
-    then."""
+    """What the chosen nodes have left then: the fewest nodes, the pods on devices that are busy until then."""
     extra: dict[int, NodeFree] = {}
     order = sorted(counts, key=lambda rank: (-min(counts[rank], pods), sum(ledger.now.free[rank].gpu), rank))
     for rank in order:
@@ -128,7 +126,7 @@ def _extra_then(
 
 
 def _take_busy_first(node_free: NodeFree, now: NodeFree, costs: Sequence[int], request: PodRequest) -> None:
-    """Take one pod's devices, those first that are in use now, so that others can use the idle ones until then."""
+    """Take one pod's devices, those first that are in use now: others can use the idle ones until then."""
     if request.whole:
         idle = [at for at, left in enumerate(node_free.gpu) if left and left == costs[at]]
         idle.sort(key=lambda at: (now.gpu[at], at))

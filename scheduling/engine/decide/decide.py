@@ -100,8 +100,7 @@ def _is_head(cycle: PoolCycle, candidate: Candidate) -> bool:
 
 
 def _consider(cycles: Cycles, entries: Entries, candidacies: Candidacies) -> None:
-    """Give a candidate the first pool where it fits without victims, else the one with the fewest, else let it
-    wait."""
+    """Start a candidate in the first pool where it fits, else where it needs the fewest victims, else let it wait."""
     blocked: dict[str, Blocked] = {}
     for candidate in candidacies:
         found = cycles[candidate.pool_request.pool].try_start(candidate)

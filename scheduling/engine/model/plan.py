@@ -191,8 +191,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class StartReservation:
-    """Nodes kept for the first blocked workload of a pool, and from when; ``at`` is ``None`` where no end is
-    known."""
+    """Nodes kept for the first blocked workload of a pool, and from when (``None`` if not known)."""
 
     workload: str
     pool: str
@@ -218,8 +217,7 @@ class PoolFigures:
 
 @dataclass(frozen=True, slots=True)
 class TeamFigures:
-    """A team in a pool after the plan, its subtree included; demand and entitlement are those the plan was made
-    with."""
+    """A team in a pool after the plan, with its subtree; demand and entitlement are those of the plan."""
 
     team: str
     pool: str

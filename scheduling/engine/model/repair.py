@@ -35,7 +35,6 @@ def sound_teams(teams: Iterable[TeamInfo], named: Iterable[str]) -> tuple[TeamIn
 
 
 def _in_circles(parents: Mapping[str, str | None]) -> set[str]:
-    """The teams from which no way leads up to a top team."""
     leads_up: dict[str, bool] = {}
     for id_ in parents:
         way: dict[str, None] = {}
@@ -201,7 +200,7 @@ def _by_id(rows: Mapping[str, WorkloadInfo]) -> list[WorkloadInfo]:
 
 
 def _of_teams(teams: Iterable[TeamInfo], sound: Iterable[TeamInfo]) -> Iterator[Finding]:
-    """What was odd about the teams."""
+    """The findings about teams."""
     known = {team.id: team for team in teams}
     for team in sound:
         before = known.get(team.id)

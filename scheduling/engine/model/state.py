@@ -66,7 +66,6 @@ def _between(before: Sequence[R], after: Sequence[R]) -> tuple[tuple[R, ...], tu
 
 
 def _same(before: Sequence[TeamInfo], after: Sequence[TeamInfo]) -> bool:
-    """Whether these are the same teams, in whatever order."""
     return before is after or set(before) == set(after)
 
 

@@ -106,8 +106,8 @@ class Domains:
     def _divided(
         self, request: PodRequest, level: int, required: Sequence[str], *, closed_too: bool
     ) -> Level:
-        """The domains of one level. Nodes without its labels are in none, except that each is one of the node level,
-        if it has the ``required`` labels."""
+        """The domains of one level; nodes without its labels are in none. Of the node level each node with the
+        ``required`` labels is one."""
         if level < 0:
             return (Domain((), self._classes.usable(request, closed_too=closed_too)),)
         by_node = level > len(self._topology)
@@ -140,7 +140,6 @@ class Domains:
                     yield Domain((*key, node.id), (usable,), rank, sliced)
 
     def _key(self, number: int, labels: Sequence[str]) -> tuple[str, ...] | None:
-        """The key of the domain that nodes of a class are in."""
         if (number, len(labels)) not in self._keys:
             self._keys[number, len(labels)] = domain_key(self._classes.classes[number], labels)
         return self._keys[number, len(labels)]

@@ -129,7 +129,6 @@ class Ledger:
             self._change_index(self.now, spot, of, sign)
 
     def _change_index(self, index: NodeIndex, spot: Spot, of: WorkloadInfo | PodRequest, sign: int) -> None:
-        """Change one of the two views."""
         index.change(*spot, of.cpu_milli, of.memory_mib, sign)
 
     def leave(self, workload: WorkloadInfo, pods: Sequence[PodPlacement]) -> None:
@@ -181,8 +180,8 @@ class Ledger:
         views: Views,
         excluded: Excluded,
     ) -> tuple[PodPlacement, ...] | None:
-        """Place all pods inside one domain, each by the first of the views by which it fits; of a request that names a
-        level, as many on one node as it holds."""
+        """Place all pods inside one domain, each by the first view by which it fits; if the request names a level, on
+        as few nodes as possible."""
         placements: list[PodPlacement] = []
         extra = dict(excluded)
         only: Iterator[Domain] = iter(())
@@ -277,8 +276,7 @@ class Ledger:
 
 
 class HeldPods:
-    """How many pods of a request the nodes of some domains hold when all that is stopping is gone, by node and by
-    domain."""
+    """How many pods of a request nodes and domains hold when all that is stopping is gone."""
 
     def __init__(self, ledger: Ledger, request: PodRequest, domains: Iterable[Domain]) -> None:
         self._ledger = ledger
@@ -293,7 +291,6 @@ class HeldPods:
         return self._ledger.nodes.where(self.domains)
 
     def _count_all(self) -> None:
-        """Count on each node."""
         for rank, (number, costs) in self.where.items():
             count = pods_in(self._ledger.later.free[rank], costs, self._request)
             if count:

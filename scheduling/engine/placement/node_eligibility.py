@@ -77,8 +77,7 @@ class NodeClass(NamedTuple):
         )
 
     def of_one_sort(self, request: PodRequest, costs: tuple[int, ...]) -> tuple[int, ...]:
-        """The costs on GPUs only, or on slices only, where a node has both and a request may use one of these: the one
-        that it names first."""
+        """The costs on GPUs only, or on slices only, where a node has both: the sort that the request names first."""
         if not request.one_sort:
             return costs
         found = [

@@ -96,8 +96,8 @@ class NodeIndex:
             pods -= count
 
     def by_tightness(self, request: PodRequest, pods: int, level: Level) -> Iterator[Domain]:
-        """The domains of a level that hold so many pods: the one with least free first, then the one where they need
-        the fewest nodes, then by key. A level of one domain is not looked at."""
+        """The domains of a level that hold so many pods: least free first, then the fewest nodes needed, then by
+        key."""
         if len(level) <= 1:
             yield from level
             return

@@ -81,8 +81,7 @@ class Nodes:
         return self._classes.undivided()
 
     def usable(self, request: PodRequest, *, closed_too: bool = False) -> tuple[Usable, ...]:
-        """What the request may use of each class that admits it; ``closed_too``: also devices that are closed to it as
-        long as others share them."""
+        """What the request may use of each class; ``closed_too``: also devices that others share."""
         return self._classes.usable(request, closed_too=closed_too)
 
     def domains(self, request: PodRequest, *, closed_too: bool = False) -> tuple[Level, ...]:
@@ -163,8 +162,7 @@ class Nodes:
         return total
 
     def most_together(self, request: PodRequest, *, closed_too: bool = False) -> int:
-        """How many pods the best domain of the widest level would hold if nothing of ours ran; ``closed_too`` as in
-        :meth:`usable`."""
+        """How many pods the best domain of the widest level would hold empty; ``closed_too`` as in :meth:`usable`."""
         most = self._most_together.get((request, closed_too))
         if most is None:
             levels = self.domains(request, closed_too=closed_too)

@@ -34,8 +34,8 @@ class DeviceProfile(NamedTuple):
 
 
 def takes_slice(device: DeviceProfile, named: bool, whole: int, *, part_milli: int, mib: int) -> bool:
-    """Whether a pod takes such a slice, of a type that it names or of any: one that it names, or, for a part of a GPU
-    or so much of its memory, a replica that has that."""
+    """Whether a pod takes such a slice: one of a type that it names, or, for a part of a GPU or of its memory, a
+    replica that has that."""
     if not named and (whole or device.slicing is Slicing.MIG):
         return False
     if mib:

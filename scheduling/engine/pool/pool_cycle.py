@@ -95,8 +95,7 @@ class PoolCycle:
         return False
 
     def skip_turns(self) -> bool:
-        """Give the next candidates their turns at once, as far as these would certainly change nothing; whether there
-        was any."""
+        """Give the next candidates turns that would certainly change nothing; whether there was any."""
         return False
 
     def might_preempt(self, candidate: Candidate) -> bool:

@@ -71,8 +71,7 @@ def _next_pod(cycle: PoolCycle, entry: Growing) -> PodPlacement | None:
 
 
 def _domains(cycle: PoolCycle, entry: Growing) -> list[Domain]:
-    """The domains, of the widest level the request allows, where the pods are that it has, whatever has become of their
-    nodes."""
+    """The domains of the widest level where all its pods are, whatever has become of their nodes."""
     levels, nodes, pods = cycle.nodes.domains(entry.request), cycle.nodes, entry.placed.pods
     ranks = {nodes.rank.get(pod.node) for pod in pods}
     rows = [nodes.rows[rank] for rank in ranks if rank is not None]

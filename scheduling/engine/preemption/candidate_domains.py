@@ -109,8 +109,7 @@ def places_on(
     *,
     serves: Callable[[int], bool] = lambda _: True,
 ) -> Iterator[Domain]:
-    """The places for one pod on a node: the node, and each device that ``serves`` where the pod needs no more than
-    one."""
+    """The places for one pod on a node: the node, and each device that ``serves``, if one is enough."""
     pod, nodes = request.request, context.ledger.nodes
     key, number = (*domain.key, nodes.rows[rank].id), nodes.class_of[rank]
     if pod.whole > 1 or pod.cpu_milli or pod.memory_mib:

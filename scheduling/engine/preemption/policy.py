@@ -97,8 +97,7 @@ class PreemptionPolicy:
         return priority if self.equal_only() else None
 
     def by_shares(self, preemptor: WorkloadClaim, victim: WorkloadClaim) -> bool:
-        """Whether the fair-share rule decides between the two: of different teams and, under ``priority``, of equal
-        priority."""
+        """Whether the fair-share rule decides: between teams and, under ``priority``, equal priorities."""
         if preemptor.reserved or victim.reserved or preemptor.leaf == victim.leaf:
             return False
         return self.may_preempt(preemptor) and self._comparable(preemptor, victim)
@@ -144,19 +143,17 @@ class PreemptionPolicy:
                 return
             yield depth, bases
 
-    def fair_branches(self, preemptor: WorkloadClaim, leaving: Mapping[int, int]) -> list[list[int]]:
-        """The branches that the fair-share rule takes from when so much is leaving, by the depth of the preemptor's own
-        branch that they stand beside."""
-        tree, path = self.accounts.tree, self.accounts.tree.paths[preemptor.leaf]
-        found: list[list[int]] = [[] for _ in path]
+    def fair_branches(
+        self, preemptor: WorkloadClaim, leaving: Mapping[int, int], beside: Sequence[Sequence[int]]
+    ) -> list[list[int]]:
+        """The branches ``beside`` the preemptor's own, by depth, that the fair-share rule takes from at this point."""
+        found: list[list[int]] = [[] for _ in beside]
         for depth, bases in self.bases_by_depth(preemptor, leaving):
-            beside = (each for each in tree.children[tree.parents[path[depth]]] if each != path[depth])
-            found[depth] = [each for each in beside if self.excess(each, bases) > leaving.get(each, 0)]
+            found[depth] = [each for each in beside[depth] if self.excess(each, bases) > leaving.get(each, 0)]
         return found
 
     def branch_beside(self, leaf: int, other: int) -> int:
-        """The branch of the other leaf where the two part: it stands beside one of the leaf's own. A leaf parts from
-        itself in itself."""
+        """The other leaf's branch where the two part: it stands beside one of the leaf's own."""
         path = self.accounts.tree.paths[other]
         return path[min(self.accounts.tree.parting(leaf, other), len(path) - 1)]
 

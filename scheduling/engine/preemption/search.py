@@ -76,8 +76,7 @@ class VictimSet:
 
     @property
     def cost(self) -> Cost:
-        """What a set costs: whether a workload leaves whole and the dearest victim's status and priority, then
-        GPU-seconds lost in sum, GPUs, ids."""
+        """The dearest victim's tier, then GPU-milliseconds lost in sum, GPUs, ids."""
         return (
             max(victim.tier for victim in self.victims),
             sum(victim.lost_gpu_ms for victim in self.victims),
@@ -108,8 +107,7 @@ class Search:
         self._tiers = [tier for tier in index.tiers() if most is None or tier[2] <= most]
 
     def run(self, chosen: Sequence[Victim] = ()) -> VictimSet | None:
-        """The victims by the plain order, after those that are ``chosen`` already; ``None`` if the eligible ones do
-        not suffice for the preemptor."""
+        """Victims in order, after those ``chosen`` already; ``None`` if the eligible ones do not suffice."""
         for each in chosen:
             self._take(each)
         while not self._enough():
@@ -142,8 +140,7 @@ class Search:
         return None
 
     def _first_victims(self, tier: Tier) -> FirstVictims:
-        """The first victims of a tier that are of use: under a passed ceiling any are, elsewhere what the preemptor
-        could use."""
+        """The first victims of a tier that are of use."""
         return FirstVictims(self._tree, self._index.of_tier(tier), self._serving())
 
     def _serving(self) -> Callable[[int, Victim], bool]:
@@ -174,11 +171,14 @@ class Search:
         return self._first_of(firsts, [*above, [*own, preemptor.leaf] if lower else own])
 
     def _fair_branches(self) -> Sequence[Sequence[int]]:
-        return self._policy.fair_branches(self._preemptor, self._leaving)
+        return self._policy.fair_branches(self._preemptor, self._leaving, self._beside())
+
+    def _beside(self) -> Sequence[Sequence[int]]:
+        """The branches beside the preemptor's own that may have a surplus."""
+        return self._tree.beside(self._preemptor.leaf)
 
     def _first_of(self, firsts: FirstVictims, eligible: Sequence[Sequence[int]]) -> Victim | None:
-        """The first victim of that one of these branches which is most above its entitlement, level by level. They are
-        given by the depth at which they part from the preemptor's way down."""
+        """The first victim of the branch that is most above its entitlement, of those eligible at each depth."""
         for depth, mine in enumerate(self._tree.paths[self._preemptor.leaf]):
             branch = self._most_above(firsts, eligible[depth])
             if branch is None:
@@ -189,23 +189,21 @@ class Search:
         return None
 
     def _is_more_above(self, firsts: FirstVictims, mine: int, deeper: Sequence[int], other: int) -> bool:
-        """Whether a branch of the preemptor's own, of which only those ``deeper`` are eligible, is more above its
-        entitlement than another beside it, or their victim comes first."""
+        """Whether the preemptor's own branch, as far as those ``deeper`` are eligible, comes before another beside
+        it."""
         if not any(map(firsts.any_in, deeper)) or self._above(mine) < self._above(other):
             return False
         return self._above(mine) > self._above(other) or firsts.lowest(deeper) < firsts.lowest((other,))
 
     def _descend(self, firsts: FirstVictims, top: int) -> Victim | None:
-        """The first victim from a branch down into the one that is most above its entitlement; none, if none is
-        there."""
+        """The first victim, from a branch down into the child that is most above its entitlement."""
         branch: int | None = top
         while branch is not None and self._tree.children[branch]:
             branch = self._most_above(firsts, firsts.children(branch))
         return None if branch is None else firsts.victim(branch)
 
     def _most_above(self, firsts: FirstVictims, branches: Iterable[int]) -> int | None:
-        """That of some branches which is most above its entitlement and has a victim; of equal ones whose victim comes
-        first."""
+        """The branch with a victim that is most above its entitlement; of equal ones the one with the first victim."""
         most = -inf
         equal: list[int] = []
         for branch in branches:
@@ -218,7 +216,6 @@ class Search:
         return equal[0] if equal else None
 
     def _above(self, branch: int) -> float:
-        """How far a branch is above its entitlement."""
         return self._policy.above(branch, self._preemptor, self._leaving)
 
     def _next_in_another_order(self) -> Victim | None:

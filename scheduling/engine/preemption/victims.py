@@ -31,8 +31,7 @@ VictimKey = tuple[int, str, int]
 
 @dataclass(slots=True)
 class CycleClock:
-    """When a cycle decides. All placed workloads look at the same one: one that is kept from cycle to cycle has more to
-    lose in the next."""
+    """The time of the cycle, shared by all placed workloads: kept ones have more to lose in the next."""
 
     now: int
 

@@ -14,8 +14,7 @@ Rank = tuple[int, int, str]
 
 
 class ReservedWant(NamedTuple):
-    """A waiting reserved workload: what a pod takes, what it must have to start (its minimum of pods, or one more for a
-    running gang), and how many pods count in the demand."""
+    """A waiting reserved workload: a pod's size, the least it starts with, and how many pods count in the demand."""
 
     key: Rank
     leaf: int
@@ -26,8 +25,7 @@ class ReservedWant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What is wanted in a leaf beyond what it has: milli-GPUs, whether all in whole GPUs, the rank of the next
-    workload."""
+    """What a leaf wants beyond what it has: milli-GPUs, whether in whole GPUs only, the rank of the next workload."""
 
     milli: int = 0
     whole: bool = True

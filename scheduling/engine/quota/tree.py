@@ -71,6 +71,11 @@ class Tree:
             depth += 1
         return depth
 
+    def beside(self, leaf: int) -> list[list[int]]:
+        """The branches beside each of the leaf's own, from below the root down."""
+        path = self.paths[leaf]
+        return [[each for each in self.children[self.parents[own]] if each != own] for own in path]
+
     def team_id(self, branch: int) -> str | None:
         """The id of the branch's team; ``None`` for the nameless root."""
         return self.teams[branch].id if branch else None

@@ -13,8 +13,8 @@ from scheduling.engine.reasons.timeline import Stock
 
 
 class _Of(Enum):
-    """What of a team a stock counts: what is left under its maximum, under its maximum as reserved work sees it (it
-    can have the elastic part at any time), under its burst limit, and of its own part."""
+    """What a stock counts: what is left under the maximum, under the maximum without elastic work, under the burst
+    limit, of the own part."""
 
     MAXIMUM = auto()
     RESERVED = auto()
@@ -101,7 +101,6 @@ class Allowance:
         return placed.milli - sum(part.milli for part in parts if part.team in above)
 
     def _in(self, branch: int) -> Iterable[PlacedWorkload]:
-        """All that is placed whose team is the branch's, or below it."""
         if self._below is None:
             self._below = {}
             for placed in self._cycle.placed_workloads.values():

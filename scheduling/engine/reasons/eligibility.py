@@ -95,7 +95,7 @@ class Eligibility:
         return found
 
     def _fits_of(self, workload: WorkloadInfo) -> tuple[PoolFit, ...]:
-        """What the pools it names say to it, in its order of preference."""
+        """What each pool that it names has for it, in its order of preference."""
         key = what_it_asks(workload)
         found = self._fits.get(key)
         if found is None:
@@ -106,7 +106,6 @@ class Eligibility:
         return found
 
     def _fit(self, setting: PoolView, request: PodRequest, workload: WorkloadInfo) -> PoolFit:
-        """What pause and nodes of a pool say to it."""
         pool, nodes, pods = setting.pool, setting.pool_nodes.in_service, workload.min_pods
         paused = Obstacle(sentences.pool_paused(pool)) if pool.paused else None
         of_its_nodes = of_nodes(setting.pool_nodes, request, pods)
@@ -174,8 +173,7 @@ class Eligibility:
     def _obstacle_of(
         self, fit: PoolFit, obstacle: Obstacle | None, workload: WorkloadInfo, leaf: int
     ) -> Obstacle | None:
-        """An obstacle or a limit; nodes that are out of service only where no limit would keep it out if they were
-        back."""
+        """The obstacle or a limit; nodes out of service only where no limit would keep it out with them."""
         milli = fit.pool_request.next_milli
         if obstacle is not None:
             if obstacle.back_milli is None:

@@ -69,7 +69,7 @@ class Forecast:
         return Eta(at, at)
 
     def _of_head(self, candidate: Candidate, earliest: EarliestStart) -> Eta:
-        """That of the start reservation. Where it has no time, nothing more comes free of its nodes for others."""
+        """The ETA of the head; without a time, nothing more of its nodes comes free for others."""
         timelines = self._timelines(candidate)
         if earliest.at is None:
             for rank, extra in earliest.extra.items():
@@ -82,7 +82,7 @@ class Forecast:
         return Eta(earliest.at, earliest.at)
 
     def _unknown(self, blocked: Blocked) -> Eta:
-        """That of one whose start is not known; where it would hold others up, theirs is not known either."""
+        """No ETA; if others may not pass it, they have none either."""
         if self._queueing is not Queueing.BEST_EFFORT_FIFO and blocked.cause is not Cause.CEILING:
             name = blocked.candidate.workload.name
             self._nobody_knows = Eta(None, None, f"{name} is ahead of it, and when that starts is not known.")
@@ -108,13 +108,11 @@ class Forecast:
         return (self._for_reserved, self._for_all)
 
     def _timeline(self, *, without_elastic: bool) -> Timeline:
-        """The devices and when they come free."""
         cycle = self._cycle
         free = cycle.ledger.later.free
         return Timeline(cycle.nodes, free, cycle.now, self._pods, without_elastic=without_elastic)
 
     def _pods_by_node(self) -> dict[int, list[PodEnd]]:
-        """The pods on each node, and when they end."""
         found: dict[int, list[PodEnd]] = {}
         for id_, placed in self._cycle.placed_workloads.items():
             workload, at = placed.workload, self._ends[id_]

@@ -46,8 +46,8 @@ def team_figures(cycle: PoolCycle) -> Iterable[TeamFigures]:
 
 
 def findings(cycle: PoolCycle) -> Iterable[Finding]:
-    """What is legal but worth a warning: guarantees above capacity, use above a ceiling, several GPU types; and
-    devices of which too much is held."""
+    """What is legal but worth a warning: too large guarantees, use above a ceiling, several GPU types, overcommitted
+    devices."""
     pool, capacity = cycle.pool, cycle.nodes.capacity_milli
     guaranteed = cycle.accounts.quotas.guarantee[ROOT]
     if guaranteed > capacity:
@@ -113,8 +113,8 @@ Parts = tuple[Allocation, ...]
 
 
 class Allocations:
-    """Whose guarantee each workload counts against: what reserved ones leave of a team's own part its elastic ones use,
-    in order of admission, and burst with the rest."""
+    """Whose guarantee each workload counts against: elastic work uses what reserved work leaves of its team's own part,
+    in order of admission, and bursts with the rest."""
 
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle
@@ -135,8 +135,7 @@ class Allocations:
         return found[placed.workload.id]
 
     def _in_team(self, one: PlacedWorkload) -> dict[str, Parts]:
-        """Those of all elastic workloads of a team that have just started, if that is one of them, or of all that were
-        there before."""
+        """Those of a team's elastic workloads that have just started, or of those that were there before."""
         cycle, team = self._cycle, one.workload.team
         left = cycle.charges.left[cycle.tree.team_branch[team]]
         elastic = list(cycle.state.elastic_on(one.leaf))
@@ -153,6 +152,5 @@ class Allocations:
         return found
 
     def _parts(self, team: str, inside: int, bursts: int) -> Parts:
-        """So much inside a team's own part, and so much that bursts."""
         parts = (Allocation(team, inside), Allocation(None, bursts))
         return tuple([part for part in parts if part.milli])

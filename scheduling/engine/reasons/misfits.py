@@ -66,8 +66,7 @@ def of_nodes(pool_nodes: PoolNodes, request: PodRequest, min_pods: int) -> Obsta
 def _in_smaller_pods(
     nodes: Nodes, request: PodRequest, min_pods: int, found: Reason
 ) -> tuple[Example, ...] | None:
-    """As many GPUs in smaller pods that fit into the empty pool, the largest first; ``None`` where a pod does not ask
-    for more GPUs than the largest nodes have."""
+    """As many GPUs in smaller pods that fit, the largest first; ``None`` where smaller pods are no remedy."""
     asked, most = found.asked_milli or 0, found.limit_milli or 0
     too_large = found.code is ReasonCode.LARGER_THAN_ANY_NODE and asked > most >= GPU_MILLI
     if not (too_large and request.whole):
@@ -128,8 +127,7 @@ def _exceeds_reservation(
 
 
 def _exceeds_ceilings(tree: Tree, ceilings: Sequence[Ceiling], asked: int) -> Reason:
-    """Larger than ceilings, of its own team or of those above. The first makes the reason, all are named; the numbers
-    are of the lowest."""
+    """Larger than ceilings of its team or those above; the first makes the reason, all are named."""
     first, *others = ceilings
     code, limit = ReasonCode.EXCEEDS_CEILING, "the limit"
     text = f"more than {whose_limit(tree, first)} ({gpus(first.limit)})."
@@ -149,7 +147,6 @@ def _exceeds_ceilings(tree: Tree, ceilings: Sequence[Ceiling], asked: int) -> Re
 
 
 def _also_more_than(tree: Tree, ceilings: Sequence[Ceiling]) -> str:
-    """The ceilings that it exceeds besides what was told before, a sentence each."""
     return "".join(
         f" It is also more than {whose_limit(tree, each)} ({gpus(each.limit)})." for each in ceilings
     )

@@ -131,7 +131,6 @@ class NodeMisfits:
         return self._reason(ReasonCode.LARGER_THAN_ANY_NODE, message, step, asked=asked, limit=limit)
 
     def _admitting(self) -> Iterator[tuple[NodeInfo, NodeClass]]:
-        """The nodes that admit it, with their classes."""
         for node, number in zip(self._nodes.rows, self._nodes.class_of, strict=True):
             if number >= 0 and self._nodes.classes[number].admits(self._request):
                 yield node, self._nodes.classes[number]
@@ -390,7 +389,6 @@ def _has_gpus(node: NodeInfo, node_class: NodeClass, request: PodRequest) -> boo
 
 
 def _in_whole_gpus(devices: Iterable[DeviceInfo]) -> int:
-    """How many milli-GPUs a pod could have of these in whole GPUs."""
     return GPU_MILLI * sum(device.slicing is Slicing.WHOLE for device in devices)
 
 

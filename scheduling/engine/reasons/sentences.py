@@ -127,8 +127,7 @@ def cluster_offline(pool: PoolInfo, asked: int | None) -> Reason:
 
 
 def out_of_service(found: Reason, nodes: Sequence[NodeInfo], *, none_left: bool) -> Reason:
-    """It could start with these nodes, which take nothing now; ``found`` is what keeps it out of the rest, if there is
-    any (``none_left``: or not)."""
+    """It could start with these nodes, which take nothing now; ``found`` keeps it out of the rest."""
     which = _by_state(nodes)
     other = found.next_step[:1].lower() + found.next_step[1:]
     step = "choose another pool." if none_left else other
@@ -140,8 +139,7 @@ def out_of_service(found: Reason, nodes: Sequence[NodeInfo], *, none_left: bool)
 
 
 def besides_closed(found: Reason, nodes: Sequence[NodeInfo]) -> Reason:
-    """What it waits for, and these nodes, which are out of service and would take it now; as it is where there are
-    none."""
+    """What it waits for, and the nodes out of service that would take it now."""
     if not nodes:
         return found
     instead = found.next_step.removeprefix("Wait, or ")
@@ -154,7 +152,7 @@ def besides_closed(found: Reason, nodes: Sequence[NodeInfo]) -> Reason:
 
 
 def _bring_back(nodes: Sequence[NodeInfo]) -> str:
-    """Who has nodes take workloads again, and how."""
+    """How an operator has nodes take workloads again."""
     drained = [node.name for node in nodes if node.drained]
     cordoned = [node.name for node in nodes if node.cordoned and not node.drained]
     unready = [node.name for node in nodes if not node.ready]
@@ -197,7 +195,6 @@ def _states(node: NodeInfo) -> str:
 
 
 def _first_names(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
     more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
     *first, last = [*names[:MOST_NAMED], *more]
     return f"{', '.join(first)} and {last}" if first else last

@@ -70,8 +70,8 @@ class Stock:
         return found
 
     def take(self, amount: int, at: int, until: int | None) -> None:
-        """Take so much: of what is free by ``at`` what comes last, then what comes after it, then what is not known
-        of. It comes free again at ``until``, if that is known."""
+        """Take so much: what comes last by ``at``, then what comes later, then what is not known of. It is free again
+        at ``until``."""
         rest = amount
         early = [bit for bit in self._bits if bit[0] <= at]
         late = [bit for bit in self._bits if bit[0] > at]
@@ -122,8 +122,7 @@ class NodeTimeline:
         return sorted([(at, number) for at, number in times if at is not None])
 
     def take(self, request: PodRequest, costs: Sequence[int], at: int, until: int | None) -> None:
-        """Give one pod its place from then on: of the devices free by then those that are so last, else those that
-        are so first."""
+        """Give one pod its place: the devices that are free last by then, else those that are free first."""
         early, late = [], []
         for number, (device, cost) in enumerate(zip(self.devices, costs, strict=True)):
             when = device.when(cost) if cost else at
@@ -176,7 +175,6 @@ class Timeline:
         self._given: set[int] = set()
 
     def _end(self, end: PodEnd) -> int | None:
-        """When what a pod holds comes free."""
         return self._now if self._without_elastic and not end.reserved else end.at
 
     def only(self, rank: int, node_free: NodeFree, now: int) -> None:
@@ -232,19 +230,16 @@ class Timeline:
             self._node(rank).take(request, where[rank][1], at, until)
 
     def given(self, request: PodRequest, at: int) -> int | None:
-        """Of the nodes where something was given a place the one that holds a pod by then, and has it last;
-        ``None`` if none has."""
+        """The node with a place given before that holds a pod by then, and has it last; ``None`` if none has."""
         where = self._where(request)
         times = ((self._first_on(request, rank, where), rank) for rank in self._given)
         there = ((when, rank) for when, rank in times if when is not None and when <= at)
         return max(there, default=(0, None))[1]
 
     def _first_on(self, request: PodRequest, rank: int, where: Where) -> int | None:
-        """When a first pod of a request fits on a node."""
         found = self._node(rank).pods(request, where[rank][1], 1) if rank in where else []
         return found[0] if found else None
 
     def _where(self, request: PodRequest) -> Where:
-        """The nodes that a request allows."""
         levels = self._nodes.domains(request)
         return self._nodes.where(levels[-1]) if levels else {}

@@ -27,8 +27,8 @@ from scheduling.engine.reasons.sentences import (
 
 
 class FreeFigures(NamedTuple):
-    """What is free for a request: on devices that its pods may use, whether or not they fit; of all GPUs; and on
-    devices that its pods could use if others did not share them."""
+    """What is free for a request: on devices that it may use, on all GPUs, and on devices that only sharing closes to
+    it."""
 
     usable: int
     in_all: int
@@ -36,8 +36,7 @@ class FreeFigures(NamedTuple):
 
 
 class WaitReasons:
-    """Why the blocked workloads of one pool wait, with what is free, or left of guarantees and ceilings, after the
-    plan."""
+    """Why the blocked workloads of one pool wait, with what is free or left after the plan."""
 
     def __init__(self, cycle: PoolCycle) -> None:
         self._cycle = cycle

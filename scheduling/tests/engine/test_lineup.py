@@ -59,7 +59,8 @@ def _next_of(search: Search, tier: Tier) -> Victim | None:
     mode = preemption_policy.policy.elastic_preemption
     if me.reserved or (mode is ElasticPreemption.PRIORITY and tier[2] < me.priority):
         return _down(search, victims, victims)
-    lawful = {branch for level in preemption_policy.fair_branches(me, search._leaving) for branch in level}
+    fair = preemption_policy.fair_branches(me, search._leaving, tree.beside(me.leaf))
+    lawful = {branch for level in fair for branch in level}
     if mode is ElasticPreemption.FAIR_SHARE and tier[2] < me.priority:
         lawful.add(me.leaf)
     return _down(search, victims, [leaf for leaf in victims if lawful & set(tree.paths[leaf])])

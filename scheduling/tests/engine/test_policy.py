@@ -70,7 +70,8 @@ def test_the_branches_that_give_a_victim_are_those_whose_victims_the_rule_gives(
 
     for _ in range(500):
         found, leaving = preemption_policy(figures(), figures(), figures()), figures()
-        fair = {branch for level in found.fair_branches(ASKING, leaving) for branch in level}
+        beside = TREE.beside(ASKING.leaf)
+        fair = {branch for level in found.fair_branches(ASKING, leaving, beside) for branch in level}
         victims = {
             branch: WorkloadClaim("v", branch, 50, False, 1_000) for branch in (B, OTHER, TREE.leaf_of["top"])
         }
