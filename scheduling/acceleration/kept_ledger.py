@@ -110,6 +110,10 @@ class KeptLedger(Ledger):
                 held[rank, tuple(picks), cpu, memory] -= sign
         self.freed.extend(rank for (rank, *_), times in held.items() if times > 0)
 
+    def hold(self, request: PodRequest, pods: Iterable[PodPlacement]) -> None:
+        """Hold once more what was taken back."""
+        self._change(request, pods, -1)
+
     def _change_index(self, index: NodeIndex, spot: Spot, of: WorkloadInfo | PodRequest, sign: int) -> None:
         """Change one of the two views, and remember it."""
         index.change(*spot, of.cpu_milli, of.memory_mib, sign)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from scheduling.engine.backfill.passing import BlockedHead
 from scheduling.engine.model.plan import Grow, Plan, Preemption, Shrink, Start, StartReservation
 from scheduling.engine.model.snapshot import Queueing
 from scheduling.engine.pool.pool_cycle import PoolCycle
@@ -40,7 +41,12 @@ def plan_of(cycles: Mapping[str, PoolCycle], grown: Mapping[str, Grown], report:
         shrinks=tuple(sorted(shrinks, key=by_id)),
         preemptions=tuple(sorted(preemptions, key=by_id)),
         waits=report.waits,
-        reservations=tuple(_reservation(cycle) for cycle in cycles.values() if _reserves(cycle)),
+        reservations=tuple(
+            _reservation(cycle, cycle.head)
+            for cycle in cycles.values()
+            if cycle.head is not None
+            if cycle.pool.policy.queueing is Queueing.BACKFILL
+        ),
         pools=report.pools,
         teams=report.teams,
         findings=report.findings,
@@ -99,13 +105,6 @@ def _preemptions(cycle: PoolCycle) -> Iterable[Preemption]:
         )
 
 
-def _reserves(cycle: PoolCycle) -> bool:
-    return cycle.head is not None and cycle.pool.policy.queueing is Queueing.BACKFILL
-
-
-def _reservation(cycle: PoolCycle) -> StartReservation:
-    head = cycle.head
-    if head is None:
-        raise ValueError("no start reservation")
+def _reservation(cycle: PoolCycle, head: BlockedHead) -> StartReservation:
     nodes = tuple(cycle.nodes.rows[rank].id for rank in sorted(head.earliest.extra))
     return StartReservation(head.candidate.id, cycle.pool.id, nodes, head.earliest.at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -73,21 +74,12 @@ def check(
     known: Mapping[str, object], rows: Iterable[WorkloadInfo | NodeInfo], gone: Collection[str]
 ) -> None:
     """Raise :class:`Doubt` if a row is changed twice, or one goes that is not there."""
-    changed = [row.id for row in rows] + list(gone)
-    if len(set(changed)) < len(changed):
-        raise Doubt(f"A row is changed twice: {_first_twice(changed)}.")
+    changed = Counter([*(row.id for row in rows), *gone])
+    if len(changed) < changed.total():
+        raise Doubt(f"A row is changed twice: {changed.most_common(1)[0][0]}.")
     for id_ in gone:
         if id_ not in known:
             raise Doubt(f"{id_} is to go, but is not known.")
-
-
-def _first_twice(ids: Iterable[str]) -> str:
-    seen: set[str] = set()
-    for id_ in ids:
-        if id_ in seen:
-            return id_
-        seen.add(id_)
-    return ""
 
 
 class Follower(Protocol):

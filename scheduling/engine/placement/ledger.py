@@ -233,10 +233,6 @@ class Ledger:
         """Take back what :meth:`place` has held in this cycle."""
         self._change(request, pods, 1)
 
-    def hold(self, request: PodRequest, pods: Iterable[PodPlacement]) -> None:
-        """Hold once more what was taken back."""
-        self._change(request, pods, -1)
-
     def waits(self, of: WorkloadInfo, pods: Iterable[PodPlacement]) -> bool:
         """Whether something that these pods of a workload are promised is still held by what is stopping."""
         hosts = self.hosts.get(of.id, ())
