@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from scheduling.engine import (
     GPU_MILLI,
     RESERVED_PRIORITY,
+    AfterDeadline,
     AfterPreemption,
     DependencyState,
     GpuShare,
@@ -58,6 +59,10 @@ WORKLOAD_KEYS = frozenset(
         "preemptions",
         "depends_on",
         "held",
+        "start_after",
+        "deadline",
+        "on_deadline",
+        "job_class",
         "tolerations",
         "on_preemption",
         "duration",
@@ -84,6 +89,8 @@ class WorkloadRow:
     checkpointed_ms: int | None
     duration_ms: int | None
     depends_on: tuple[str, ...]
+    start_after_ms: int | None = None
+    deadline_ms: int | None = None
 
 
 def read_workloads(
@@ -140,7 +147,10 @@ def _row(
         held=fields.boolean("held", False),
         dependency=_dependency(fields, status),
         on_preemption=fields.choice("on_preemption", AfterPreemption, AfterPreemption.REQUEUE),
+        on_deadline=fields.choice("on_deadline", AfterDeadline, AfterDeadline.FAIL),
+        job_class=fields.text("job_class") or "",
     )
+    start_after_ms, deadline_ms = _window(fields)
     return WorkloadRow(
         line=fields.line,
         names=names,
@@ -152,7 +162,17 @@ def _row(
         checkpointed_ms=fields.past("checkpointed"),
         duration_ms=fields.duration("duration", low=1),
         depends_on=fields.texts("depends_on"),
+        start_after_ms=start_after_ms,
+        deadline_ms=deadline_ms,
     )
+
+
+def _window(fields: Fields) -> tuple[int | None, int | None]:
+    """When it starts at the earliest, and by when it must be Queued."""
+    start_after, deadline = fields.moment("start_after"), fields.moment("deadline")
+    if start_after is not None and deadline is not None and deadline <= start_after:
+        raise fields.refusal("deadline", "allowed are times after start_after")
+    return start_after, deadline
 
 
 def _submitted(fields: Fields, status: OpenStatus, *, future: bool) -> int | None:
