@@ -183,6 +183,10 @@ def workload(row: Row, circumstances: Circumstances) -> engine.WorkloadInfo:
         dependency=circumstances.dependency,
         backing_off_until=milliseconds(row["backoff_until"]),
         on_preemption=engine.AfterPreemption(row["on_preemption"]),
+        start_after=milliseconds(row["start_after"]),
+        deadline=milliseconds(row["deadline"]),
+        on_deadline=engine.AfterDeadline(row["on_deadline"] or "fail"),
+        job_class=row["job_class"],
     )
 
 

@@ -14,7 +14,7 @@ def deadline_passed(deadline: int) -> Reason:
     return reason(
         ReasonCode.DEADLINE_PASSED,
         f"It had not started by its deadline, {in_zone(deadline, 'UTC')}.",
-        "Submit it again with a later deadline or without one.",
+        "Submit it again with a later deadline, or requeue it: then it has none.",
     )
 
 

@@ -1,0 +1,92 @@
+"""Later starts, deadlines and peak hours on the tables: what a cycle does, and when the next one is due."""
+
+from datetime import UTC, datetime, timedelta
+
+from django.utils import timezone
+
+from scheduling import engine
+from scheduling.cycle import cycle, pending_changes
+from scheduling.cycle.cycle import run_cycle
+from scheduling.reading.snapshot import take
+from scheduling.tests.conftest import Acme
+from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, snapshot, team, waiting
+from scheduling.tests.factories import run_pods
+from scheduling.tests.proof.faults.times import SOON
+from workloads.models import Event, Status, Workload
+from workloads.tests.factories import make_workload, preempt
+
+
+def in_hours(hours: float) -> datetime:
+    return timezone.now() + timedelta(hours=hours)
+
+
+def test_one_that_is_to_start_later_waits_with_the_reason_and_starts_then(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner, start_after=in_hours(1))
+    run_cycle()
+    workload.refresh_from_db()
+    assert (workload.status, workload.reason_code) == (Status.PENDING, "not-before")
+    Workload.objects.update(start_after=in_hours(-1), version=workload.version + 1)
+    cycle.forget()
+    run_cycle()
+    workload.refresh_from_db()
+    assert workload.status == Status.QUEUED
+
+
+def test_one_that_has_not_started_by_its_deadline_ends_and_so_do_those_that_need_it(acme: Acme) -> None:
+    failed = make_workload(acme.research, acme.owner, deadline=in_hours(-1), held=True)
+    cancelled = make_workload(acme.research, acme.owner, deadline=in_hours(-1), on_deadline="cancel")
+    early = make_workload(acme.research, acme.owner, deadline=in_hours(1))
+    run_cycle()
+    for row in (failed, cancelled, early):
+        row.refresh_from_db()
+    assert (failed.status, cancelled.status, early.status) == (Status.FAILED, Status.CANCELLED, Status.QUEUED)
+    assert failed.reason["message"].startswith("It had not started by its deadline, 20")
+    assert failed.reason_code == "deadline-passed"
+    assert Event.objects.filter(workload=cancelled, actor="scheduler").exists()
+
+
+def test_one_that_was_queued_by_its_deadline_comes_back_after_a_preemption(acme: Acme) -> None:
+    workload = make_workload(acme.research, acme.owner, deadline=in_hours(1))
+    run_cycle()
+    run_pods([workload])
+    workload.refresh_from_db()
+    Workload.objects.filter(pk=workload.pk).update(deadline=in_hours(-1))
+    workload.refresh_from_db()
+    preempt(workload)
+    cycle.forget()
+    run_cycle()
+    workload.refresh_from_db()
+    assert workload.status == Status.QUEUED
+
+
+def test_the_picture_has_times_and_classes(acme: Acme) -> None:
+    at = datetime(2036, 1, 1, tzinfo=UTC)
+    make_workload(
+        acme.research,
+        acme.owner,
+        start_after=at,
+        deadline=at + timedelta(seconds=1),
+        on_deadline="cancel",
+        job_class="training",
+    )
+    [row] = take(timezone.now()).snapshot.workloads
+    moment = round(at.timestamp() * 1000)
+    assert (row.start_after, row.deadline) == (moment, moment + 1000)
+    assert (row.on_deadline, row.job_class) == (engine.AfterDeadline.CANCEL, "training")
+
+
+def test_the_next_cycle_is_due_when_time_changes_something() -> None:
+    taken = datetime.fromtimestamp(NOW / 1000, UTC)
+
+    def due_in_seconds(*workloads: engine.WorkloadInfo, peak: engine.PeakHours | None = None) -> float:
+        there = snapshot([node("n")], [team("a")], workloads, pool(peak=peak))
+        return (pending_changes.due(there, taken, NOW) - taken).total_seconds()
+
+    assert due_in_seconds(waiting("w", "a")) == 15
+    assert due_in_seconds(waiting("w", "a", start_after=NOW + 5000)) == 5
+    assert due_in_seconds(waiting("w", "a", deadline=NOW + 7000)) == 7
+    assert due_in_seconds(placed("r", "a", on="n:0", deadline=NOW + 7000)) == 15
+    hours = tuple(engine.WeeklyHours(each.start - 15, each.end) for each in SOON.hours)
+    soon = engine.PeakHours(hours, "UTC", 1000)
+    until = -NOW % MINUTE / 1000
+    assert due_in_seconds(peak=soon) == min(15, until or 15)
