@@ -45,6 +45,21 @@ def policy(rules: PoolPolicy) -> engine.Policy:
         max_preemptions=rules.max_preemptions,
         default_time_limit_ms=None if limit is None else limit * SECOND_MS,
         sharing=engine.Sharing(rules.sharing),
+        peak=_peak(rules),
+    )
+
+
+def _peak(rules: PoolPolicy) -> engine.PeakHours | None:
+    """Return the peak hours of a pool's rules, which have checked them."""
+    hours = [each for text in rules.peak_hours for each in engine.weekly_hours(text) or ()]
+    if not hours:
+        return None
+    limit = rules.peak_max_gpus
+    return engine.PeakHours(
+        tuple(hours),
+        rules.peak_zone,
+        None if limit is None else round(limit * engine.GPU_MILLI),
+        tuple(rules.peak_classes),
     )
 
 

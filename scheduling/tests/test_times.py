@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+from django.test import Client
 from django.utils import timezone
 
 from scheduling import engine
@@ -12,8 +14,13 @@ from scheduling.tests.conftest import Acme
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, snapshot, team, waiting
 from scheduling.tests.factories import run_pods
 from scheduling.tests.proof.faults.times import SOON
+from teams import peak_hours
+from teams.models import Pool
 from workloads.models import Event, Status, Workload
 from workloads.tests.factories import make_workload, preempt
+
+HOURS = ("mon 08:00-18:00", "sat-mon 00:00-24:00", "sun 22:00-06:00", "mon 8-18", "mon 24:00-08:00", "mon 08:00-08:00",
+         "fri-tue 00:00-00:01", "mon 08:60-09:00", "day 08:00-09:00", "")  # fmt: skip
 
 
 def in_hours(hours: float) -> datetime:
@@ -90,3 +97,48 @@ def test_the_next_cycle_is_due_when_time_changes_something() -> None:
     soon = engine.PeakHours(hours, "UTC", 1000)
     until = -NOW % MINUTE / 1000
     assert due_in_seconds(peak=soon) == min(15, until or 15)
+
+
+@pytest.mark.parametrize("text", HOURS)
+def test_policies_and_the_engine_read_hours_alike(text: str) -> None:
+    found = engine.weekly_hours(text)
+    expected = peak_hours.minutes_of(text)
+    assert (found is None) is (expected is None)
+    assert [(each.start, each.end) for each in found or ()] == (expected or [])
+
+
+def peak_now() -> dict[str, object]:
+    """The policy of a pool in which it is peak."""
+    today = timezone.now().weekday()
+    first, last = (peak_hours.DAYS[(today + days) % 7] for days in (-1, 1))
+    return {"peak_hours": [f"{first}-{last} 00:00-24:00"], "peak_max_gpus": 2}
+
+
+def test_in_peak_hours_a_large_one_waits_and_is_told_until_when(acme: Acme, client: Client) -> None:
+    Pool.objects.update(policy=peak_now())
+    large = make_workload(acme.research, acme.owner, gpu_milli=4000)
+    small = make_workload(acme.research, acme.owner, gpu_milli=2000)
+    reserved = make_workload(acme.research, acme.owner, gpu_milli=4000, priority=100)
+    run_cycle()
+    for row in (large, small, reserved):
+        row.refresh_from_db()
+    assert (large.status, large.reason_code) == (Status.PENDING, "peak-hours")
+    assert (small.status, reserved.status) == (Status.QUEUED, Status.QUEUED)
+    client.force_login(acme.owner)
+    why = client.get(f"/api/v1/workloads/{large.slug}/explain/").json()
+    assert (
+        "In the peak hours of the pool Main, elastic workloads of more than 2 GPUs are not admitted"
+        in str(why)
+    )
+    assert "not before" in str(why)
+    assert "peak" in client.get("/queue/main/").content.decode()
+
+
+def test_the_effect_of_peak_hours_is_shown_before_they_are_set(acme: Acme, client: Client) -> None:
+    make_workload(acme.research, acme.owner, gpu_milli=4000)
+    client.force_login(acme.admin)
+    body = {"pools": [{"pool": "main", "policy": peak_now()}]}
+    answer = client.post("/api/v1/what-if/", body, content_type="application/json")
+    assert answer.status_code == 200
+    [row] = answer.json()["workloads"]
+    assert (row["change"], row["reason_after"]) == ("no-longer-starts", "peak-hours")
