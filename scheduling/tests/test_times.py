@@ -9,6 +9,7 @@ from django.utils import timezone
 from scheduling import engine
 from scheduling.cycle import cycle, pending_changes
 from scheduling.cycle.cycle import run_cycle
+from scheduling.explain import submission
 from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, snapshot, team, waiting
@@ -142,3 +143,11 @@ def test_the_effect_of_peak_hours_is_shown_before_they_are_set(acme: Acme, clien
     assert answer.status_code == 200
     [row] = answer.json()["workloads"]
     assert (row["change"], row["reason_after"]) == ("no-longer-starts", "peak-hours")
+
+
+def test_what_may_start_later_is_not_told_that_it_never_can(acme: Acme) -> None:
+    Pool.objects.update(policy=peak_now())
+    later = make_workload(
+        acme.research, acme.owner, gpu_milli=4000, start_after=in_hours(1), deadline=in_hours(2)
+    )
+    assert submission.sentences([later]) == {later.pk: []}
