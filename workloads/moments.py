@@ -13,13 +13,13 @@ _ZONED = re.compile(r"(\S+(?: \d\d:\d\d(?::\d\d)?)?) ([A-Za-z][A-Za-z0-9_+/-]*)"
 
 
 def moment(value: object, now: datetime) -> datetime:
-    """Return the moment that a value writes: `2026-12-01T20:00:00+01:00`, `2026-12-01 20:00 Europe/Berlin`, or a
-    duration from `now`, such as `2h`. Raises ValueError with a sentence.
+    """Return the moment that a value writes, in whole seconds: `2026-12-01T20:00+01:00`, `2026-12-01 20:00
+    Europe/Berlin`, or a duration from `now`, such as `2h`. Raises ValueError with a sentence.
     """
     found = _read(value, now)
     if not now - FARTHEST <= found <= now + FARTHEST:
         raise ValueError(f"{invalid.shown(value)} is more than ten years from now.")
-    return found.astimezone(UTC)
+    return found.astimezone(UTC).replace(microsecond=0)
 
 
 def moment_text(at: datetime) -> str:

@@ -1,7 +1,7 @@
 """When a submission may start and by when it must: how the two agree with each other and with now."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.utils import timezone
@@ -27,8 +27,8 @@ def deadline(value: object, earliest: datetime | None) -> datetime | None:
         )
     if earliest is not None and found <= earliest:
         raise ValueError(
-            f"The deadline {moment_text(found)} is not after start_after, {moment_text(earliest)}: it could never "
-            "start. Give a later deadline or an earlier start_after."
+            f"The deadline {moment_text(found)} is not after the earliest start, {moment_text(earliest)} "
+            "(start_after): it could never start. Give a later deadline or an earlier start."
         )
     return found
 
@@ -39,7 +39,11 @@ def asked(workload: Workload) -> Mapping[str, Any]:
     due = workload.deadline if workload.deadline and workload.deadline > now else None
     earliest = workload.start_after if workload.start_after and workload.start_after > now else None
     return {
-        "start_after": earliest and earliest.isoformat(),
-        "deadline": due and due.isoformat(),
+        "start_after": earliest and _written(earliest),
+        "deadline": due and _written(due),
         "on_deadline": str(workload.on_deadline or "fail") if due else "fail",
     }
+
+
+def _written(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -60,7 +60,7 @@ class Intake(Eligibility):
         peak = bool(self.in_peak(now))
         queues: dict[str, Rows] = {pool_id: _Rows() for pool_id in self._pools}
         for workload in workloads:
-            if is_past_deadline(workload, now):
+            if workload.deadline is not None and is_past_deadline(workload, now):
                 expired[workload.id] = expiry(workload)
                 continue
             timed = workload.backing_off_until is not None or workload.start_after is not None
@@ -91,7 +91,8 @@ class Intake(Eligibility):
 
     def pool_request(self, fit: PoolFit, workload: WorkloadInfo, *, counts: bool) -> PoolRequest:
         """What a workload requests of a pool: one object for all with the same time limit."""
-        key = (fit, workload.time_limit_ms, counts, self.is_off_peak(fit, workload))
+        off_peak = bool(self._peaks) and self.is_off_peak(fit, workload)
+        key = (fit, workload.time_limit_ms, counts, off_peak)
         found = self._pool_requests.get(key)
         if found is None:
             if len(self._pool_requests) >= POOL_REQUESTS_KEPT:

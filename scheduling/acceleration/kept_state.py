@@ -146,6 +146,9 @@ class KeptState:
     def _sort(self, workloads: Iterable[WorkloadInfo]) -> dict[str, Rows]:
         """Note those that wait in a queue, or among those that are out; returns what joins the queue of each pool."""
         for workload in workloads:
+            timed = workload.backing_off_until is not None or workload.start_after is not None
+            if not timed and workload.deadline is None:
+                continue
             at = next_turn(workload, self._now)
             if at is not None:
                 self._turning[workload.id] = at
