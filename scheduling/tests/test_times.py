@@ -10,6 +10,7 @@ from scheduling import engine
 from scheduling.cycle import cycle, pending_changes
 from scheduling.cycle.cycle import run_cycle
 from scheduling.explain import submission
+from scheduling.reading import recent
 from scheduling.reading.snapshot import take
 from scheduling.tests.conftest import Acme
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, snapshot, team, waiting
@@ -151,3 +152,17 @@ def test_what_may_start_later_is_not_told_that_it_never_can(acme: Acme) -> None:
         acme.research, acme.owner, gpu_milli=4000, start_after=in_hours(1), deadline=in_hours(2)
     )
     assert submission.sentences([later]) == {later.pk: []}
+
+
+def test_the_preview_says_when_it_may_start(acme: Acme, client: Client) -> None:
+    Pool.objects.update(policy=peak_now())
+    client.force_login(acme.owner)
+    asked = {"team": "research", "pods": "1", "name": "idea", "image": "train:1"}
+
+    def preview(**fields: str) -> str:
+        recent.forget()
+        return client.post("/scheduling/preview/", asked | fields).content.decode()
+
+    assert "It is to start after 20" in preview(gpus="1", start_after="2h")
+    assert "In the peak hours of the pool Main" in preview(gpus="4")
+    assert "Starts now with 2 GPUs" in preview(gpus="2", deadline="2h")
