@@ -8,8 +8,9 @@ from random import Random
 
 from scheduling.checker import check
 from scheduling.engine import Changes, State, decide
-from scheduling.tests.engine.build import NOW
+from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, snapshot, team, waiting, waits
 from scheduling.tests.proof.digests.worlds import world
+from scheduling.tests.proof.faults.times import SOON
 from scheduling.tests.proof.histories import as_bytes
 from scheduling.tests.proof.organisation import Organisation, happen
 from scheduling.tests.proof.times import timed, timed_pool, with_times
@@ -49,3 +50,11 @@ def test_what_is_kept_knows_when_time_changes_something() -> None:
             there.carry_out(plan)
             for expiry in plan.expiries:
                 del there.workloads[expiry.workload]
+
+
+def test_a_kept_state_notices_that_a_peak_begins_and_ends() -> None:
+    """Two GPUs are in use, so that the large one waits; the peak is from minute 15 to 60."""
+    rows = [placed("r", "a", on="n:0", priority=90), waiting("w", "a", 2)]
+    state = State.of(snapshot([node("n", 2)], [team("a")], rows, pool(peak=SOON)))
+    told = {minutes: waits(decide(state, NOW + minutes * MINUTE))["w"] for minutes in (0, 20, 30, 70)}
+    assert told == {0: "waiting-for-gpus", 20: "peak-hours", 30: "peak-hours", 70: "waiting-for-gpus"}
