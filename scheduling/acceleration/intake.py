@@ -58,6 +58,8 @@ class Intake(Eligibility):
         """
         known, leaf_of, admitting = self._fits, self._tree.leaf_of, self._admitting
         peak = bool(self.in_peak(now))
+        # Without hours nothing is off peak: no need to look.
+        requests = {} if self._peaks else self._pool_requests
         queues: dict[str, Rows] = {pool_id: _Rows() for pool_id in self._pools}
         for workload in workloads:
             if workload.deadline is not None and is_past_deadline(workload, now):
@@ -79,7 +81,9 @@ class Intake(Eligibility):
                 found = self.in_hours(found, workload, now)
             if len(found) == 1:
                 fit = found[0]
-                takes = self.pool_request(fit, workload, counts=True)
+                takes = requests.get((fit, workload.time_limit_ms, True, False))
+                if takes is None:
+                    takes = self.pool_request(fit, workload, counts=True)
                 queues[takes.pool][leaf, priority].join(workload, takes)
             elif found:
                 entries[workload.id] = candidacies = self.candidacies_in(workload, leaf, found)
