@@ -36,6 +36,7 @@ from teams.tree import Quota
 from teams.values import ShareChanges, TeamChanges, share_problems, team_problems
 
 NO_LIMIT = "no limit"
+YES_OR_NO = [("", "Inherited"), ("true", "Yes"), ("false", "No")]
 
 
 def show_refusal(form: forms.Form, refusal: Refusal, names: Mapping[str, str] | None = None) -> None:
@@ -220,6 +221,10 @@ def _lines(names: tuple[str, ...] | None) -> list[str]:
     return ["none"] if names == () else list(names or ())
 
 
+def _chosen(value: bool | None) -> str:
+    return {None: "", True: "true", False: "false"}[value]
+
+
 class RulesForm(Form):
     """What a team's members may ask for; an empty field is inherited."""
 
@@ -264,15 +269,25 @@ class RulesForm(Form):
         label="Variables that are no secrets",
         help_text="Though their names look so, one a line, with * for any characters; none: the word none.",
     )
+    images = LinesField(
+        label="Images",
+        help_text="That workloads may run, one a line, such as registry.example.org/nlp/*, with * for any characters; "
+        "none: the word none.",
+    )
+    digest_required = forms.NullBooleanField(
+        label="Images by digest only",
+        required=False,
+        widget=forms.Select(choices=YES_OR_NO),
+    )
     may_be_widened = forms.NullBooleanField(
         label="Teams below may be given more",
         required=False,
-        widget=forms.Select(choices=[("", "Inherited"), ("true", "Yes"), ("false", "No")]),
+        widget=forms.Select(choices=YES_OR_NO),
     )
 
     LISTS = (
         *("service_accounts", "volumes", "secrets", "config_maps"),
-        *("cluster_secrets", "plain_variables"),
+        *("cluster_secrets", "plain_variables", "images"),
     )
 
     def __init__(self, data: Any = None, *, rules: TeamRules, version: int) -> None:
@@ -292,7 +307,9 @@ class RulesForm(Form):
             "config_maps": _lines(rules.config_maps),
             "cluster_secrets": _lines(rules.cluster_secrets),
             "plain_variables": _lines(rules.plain_variables),
-            "may_be_widened": {None: "", True: "true", False: "false"}[rules.may_be_widened],
+            "images": _lines(rules.images),
+            "digest_required": _chosen(rules.digest_required),
+            "may_be_widened": _chosen(rules.may_be_widened),
         }
         super().__init__(data, initial=initial, auto_id="rules-%s")
 
@@ -323,6 +340,8 @@ class RulesForm(Form):
             config_maps=self._names("config_maps"),
             cluster_secrets=self._names("cluster_secrets"),
             plain_variables=self._names("plain_variables"),
+            images=self._names("images"),
+            digest_required=self.cleaned_data["digest_required"],
             may_be_widened=self.cleaned_data["may_be_widened"],
         )
 

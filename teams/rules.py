@@ -37,6 +37,9 @@ CLUSTER_SECRETS: tuple[str, ...] = ()
 PLAIN_VARIABLES: tuple[str, ...] = ()
 """Variables that look like secrets and are none, where nobody says otherwise."""
 
+IMAGES = (ANY,)
+"""Which images workloads may run where nobody says otherwise."""
+
 
 class PriorityLimits(NamedTuple):
     """Highest priorities somebody may ask for; -1 where they may not submit, None without reserved work."""
@@ -71,6 +74,8 @@ class EffectiveRules:
     config_maps: tuple[str, ...] = CONFIG_MAPS
     cluster_secrets: tuple[str, ...] = CLUSTER_SECRETS
     plain_variables: tuple[str, ...] = PLAIN_VARIABLES
+    images: tuple[str, ...] = IMAGES
+    digest_required: bool = False
     may_be_widened: bool = True
 
 
@@ -125,6 +130,8 @@ def merged_below(above: EffectiveRules, rules: TeamRules) -> EffectiveRules:
         config_maps=_names(above.config_maps, rules.config_maps, wide),
         cluster_secrets=_patterns(above.cluster_secrets, rules.cluster_secrets, wide),
         plain_variables=_patterns(above.plain_variables, rules.plain_variables, wide),
+        images=_patterns(above.images, rules.images, wide),
+        digest_required=_demand(rules.digest_required, above.digest_required, wide),
         may_be_widened=wide and rules.may_be_widened is not False,
     )
 
@@ -157,6 +164,13 @@ def _patterns(above: tuple[str, ...], own: tuple[str, ...] | None, wide: bool) -
     if wide:
         return own
     return tuple(each for each in own if any(each == other or fnmatchcase(each, other) for other in above))
+
+
+def _demand(own: bool | None, above: bool, wide: bool) -> bool:
+    """Return whether something is demanded below: a team can drop what is demanded above only where it may widen."""
+    if own is None:
+        return above
+    return own if wide else own or above
 
 
 def _priorities(above: PriorityRange, own: PriorityRange | None, wide: bool) -> PriorityRange:

@@ -17,7 +17,7 @@ from teams.models import Role, Team
 from teams.models.job_class import RESERVED_FROM
 from teams.permissions import Permission, may, require, roles_on
 from teams.rules import EffectiveRules, PriorityLimits
-from workloads import known
+from workloads import images, known
 from workloads.credentials import suspicious
 from workloads.credentials.naming import KnownCredentials
 from workloads.known import KnownPools, SliceType
@@ -177,6 +177,7 @@ def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[st
         else "",
         "time_limit_seconds": _time_limit(full, team, setting.rules[team.slug]) if team else "",
         "depends_on": _unknown_workload(request, setting),
+        "image": images.problem(request.image, setting.rules[team.slug], team.name) if team else "",
         "environment": _looks_secret(request, team, setting.rules[team.slug]) if team else "",
         "credentials": setting.credentials.problem(
             request.credentials, request.environment, team, setting.rules[team.slug]

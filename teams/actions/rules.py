@@ -12,7 +12,7 @@ from teams.permissions import Permission, require
 from teams.picture import lock_tree
 from teams.rules import EffectiveRules, effective_rules, wider_than_allowed
 
-READABLE = ("secrets", "config_maps", "cluster_secrets", "plain_variables")
+READABLE = ("secrets", "config_maps", "cluster_secrets", "plain_variables", "images", "digest_required")
 """Rules that releases before them cannot read: they are stored apart."""
 
 
@@ -71,6 +71,8 @@ def _refuse_wider(team: Team, above: EffectiveRules, rules: TeamRules) -> None:
 
 def _told(value: object) -> str:
     """Return a value of the rules for a sentence."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, tuple):
         return ", ".join(value) or "none"
     elastic, reserved = getattr(value, "elastic_max", None), getattr(value, "reserved_max", None)

@@ -32,6 +32,8 @@ def _body(rules: TeamRules | EffectiveRules) -> dict[str, Any]:
         "config_maps": rules.config_maps,
         "cluster_secrets": rules.cluster_secrets,
         "plain_variables": rules.plain_variables,
+        "images": rules.images,
+        "digest_required": rules.digest_required,
         "may_be_widened": rules.may_be_widened,
     }
 

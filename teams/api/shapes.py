@@ -271,6 +271,17 @@ class RulesShape(StrictSerializer):
         max_length=200,
         help_text="Variables of workloads that look like secrets by their names and are none, `*` for any characters.",
     )
+    images = serializers.ListField(
+        child=serializers.CharField(max_length=300),
+        required=False,
+        allow_null=True,
+        max_length=200,
+        help_text="Images that workloads may run, such as registry.example.org/nlp/*, `*` for any characters. "
+        "Built in: all.",
+    )
+    digest_required = serializers.BooleanField(
+        required=False, allow_null=True, help_text="Whether images are named by digest only. Built in: false."
+    )
     may_be_widened = serializers.BooleanField(required=False, allow_null=True)
 
 

@@ -92,6 +92,39 @@ SecretPatterns = Annotated[tuple[SecretPattern, ...], Field(max_length=200), Aft
 VariablePattern = Annotated[str, StringConstraints(max_length=MOST_NAME), AfterValidator(_variable_pattern)]
 VariablePatterns = Annotated[tuple[VariablePattern, ...], Field(max_length=200), AfterValidator(_sorted)]
 
+_IMAGE_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9*._/:@-]*", re.ASCII)
+MOST_IMAGE = 300
+"""Characters of the name of an image."""
+
+
+def _image_pattern(text: str) -> str:
+    if not _IMAGE_PATTERN.fullmatch(text):
+        raise ValueError(
+            f"{text[:80]!r} is no pattern of images: write a name such as registry.example.org/team/{ANY}, where {ANY} "
+            "stands for any characters"
+        )
+    if problem := _matches_nothing(text):
+        raise ValueError(f"{text[:80]!r} matches no image: {problem}")
+    return text
+
+
+def _matches_nothing(pattern: str) -> str:
+    """Return why no image can match; "" where one can, as far as the pattern tells."""
+    name, at, digest = pattern.partition("@")
+    if at and ANY not in digest and not DIGEST.fullmatch(digest):
+        return "after @ stands sha256: and 64 small hexadecimal digits"
+    path = name.rpartition(":")[0] if ":" in name.rpartition("/")[2] else name
+    repository = path.partition("/")[2]
+    if repository != repository.lower():
+        return "repositories are written in small letters"
+    return "a part of the name is empty" if "//" in name or name.endswith(("/", ":")) else ""
+
+
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+"""What names the content of an image."""
+ImagePattern = Annotated[str, StringConstraints(max_length=MOST_IMAGE), AfterValidator(_image_pattern)]
+ImagePatterns = Annotated[tuple[ImagePattern, ...], Field(max_length=200), AfterValidator(_sorted)]
+
 _PRIORITY_CLASS = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
 MOST_CLASSES = 200
 
@@ -123,12 +156,15 @@ class TeamRules(BaseModel):
     cluster_secrets: SecretPatterns | None = None
     # Variables whose names look like those of secrets and whose values are none.
     plain_variables: VariablePatterns | None = None
+    # Which images workloads may run, and whether only by digest.
+    images: ImagePatterns | None = None
+    digest_required: bool | None = None
     # Whether teams below may be given wider rules than these.
     may_be_widened: bool | None = None
 
 
 class TeamPolicy(models.Model):
-    """The rules set at one team; which Secrets and ConfigMaps may be read beside those that every release can read."""
+    """The rules set at one team; beside them, as `readable`, what the release before this one cannot read of them."""
 
     team = models.OneToOneField(Team, on_delete=models.CASCADE, primary_key=True, related_name="policy")
     rules = models.JSONField(default=dict)
