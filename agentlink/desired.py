@@ -128,6 +128,8 @@ class _Row(NamedTuple):
     read_notes: bool | None
     priority: int
     credentials: list[str] | None
+    working_dir: str | None
+    scratch_mib: int | None
 
 
 _COLUMNS = (
@@ -336,6 +338,8 @@ def _assignment(
         time_limit_seconds=row.time_limit_seconds,
         reported=row.reported,
         credentials=given,
+        working_dir=row.working_dir or "",
+        scratch_mib=row.scratch_mib or 0,
     )
     protocol.check_size(assignment)
     return assignment

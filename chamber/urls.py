@@ -25,6 +25,7 @@ from chamber.services import views as services
 from chamber.strength import strength
 from teams.views import audit, classes, groups
 from workloads.credentials import views as credentials
+from workloads.environments import views as environments
 
 
 class WordConverter:
@@ -129,6 +130,9 @@ chamber_patterns = (
             "settings/service-accounts/<str:name>/disable/", services.disable, name="service-account-disable"
         ),
         path("settings/service-accounts/<str:name>/enable/", services.enable, name="service-account-enable"),
+        path("settings/environments/", environments.environments, name="environments"),
+        path("settings/environments/<slug:team>/<str:name>/", environments.environment, name="environment"),
+        path("settings/environments/<slug:team>/<str:name>/act/", environments.act, name="environment-act"),
         path("settings/credentials/", credentials.credentials, name="credentials"),
         path("settings/credentials/own/<str:name>/", credentials.credential, name="credential"),
         path("settings/credentials/own/<str:name>/delete/", credentials.delete, name="credential-delete"),

@@ -31,6 +31,7 @@ class Permission(StrEnum):
     MANAGE_WORKLOADS = "manage workloads"
     MANAGE_MEMBERS = "manage members"
     MANAGE_CREDENTIALS = "manage credentials"
+    MANAGE_CATALOGUE = "change environments and data sources"
     SPLIT_AMONG_CHILDREN = "change the split among child teams"
     NARROW_CLASSES = "narrow job classes"
     MANAGE_TEAM = "change teams, reservations and limits"
@@ -48,6 +49,7 @@ _LEAD = _RESEARCHER | {
     Permission.MANAGE_WORKLOADS,
     Permission.MANAGE_MEMBERS,
     Permission.MANAGE_CREDENTIALS,
+    Permission.MANAGE_CATALOGUE,
     Permission.SPLIT_AMONG_CHILDREN,
     Permission.NARROW_CLASSES,
 }

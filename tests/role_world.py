@@ -37,6 +37,7 @@ from teams.actors import Actor, Via
 from teams.models import Pool, Role, Team
 from teams.tests.factories import bind, make_org, make_pool, make_team, make_user, member, set_share
 from workloads.credentials.actions import create_credential
+from workloads.environments.actions import create_environment
 from workloads.models import CredentialKind, EndReason, Phase, Status
 from workloads.tests.factories import make_workload
 
@@ -131,6 +132,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-service-accounts": {"name": "robot", "team": "nlp", "role": "viewer"},
     "api-service-account": {"description": "nightly"},
     "api-service-account-tokens": {"name": "more", "scope": "read"},
+    "chamber:environments": {"name": "new", "team": "nlp", "image": "train:1"},
+    "chamber:environment": {"image": "train:2"},
+    "chamber:environment-act": {"act": "archive"},
+    "api-environments": {"name": "new", "team": "nlp", "image": "train:1"},
+    "api-environment": {"archived": True},
+    "api-environment-versions": {"image": "train:2"},
     "chamber:credentials": {"name": "new", "type": "token", "token": "x"},
     "chamber:credential": {"token": "x"},
     "chamber:team-credential": {"token": "x"},
@@ -235,6 +242,9 @@ class World:
                 content={"token": "x"},
                 team=team,
             )
+        create_environment(
+            by=Actor.system("test"), team=self.nlp, name="pytorch", values={"image": "train:1"}
+        )
         self.own_session = self._session(self.users["owner"])
         self.link = new_link(by=Actor.system("test"), user=make_user("invited"))
 
@@ -321,6 +331,8 @@ class World:
         }
         if "credential" in name:
             values |= {"name": "shared" if "team" in name else "mine", "team": "nlp"}
+        if "environment" in name:
+            values |= {"name": "pytorch", "team": "nlp"}
         if "service-account" in name:
             values["token_id"] = self.service_token.pk
         wanted = URLS[name].pattern.converters

@@ -39,6 +39,9 @@ HARMLESS = {
     *("POST chamber:class-new", "POST chamber:class-edit", "POST chamber:class-act", "POST teams:narrow"),
     *("POST chamber:tier-new", "POST chamber:tier-edit", "POST chamber:tier-act"),
     *("POST api-tiers", "PATCH api-tier", "DELETE api-tier"),
+    *("POST chamber:environments", "POST chamber:environment", "POST chamber:environment-act"),
+    *("POST api-environments", "PATCH api-environment", "DELETE api-environment"),
+    "POST api-environment-versions",
     # Daily work.
     *("POST workloads:submit", "POST workloads:bulk", "POST workloads:cancel", "POST workloads:hold"),
     *("POST workloads:release", "POST workloads:requeue", "POST api-workloads", "POST api-workload-hold"),

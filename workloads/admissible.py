@@ -20,6 +20,7 @@ from teams.rules import EffectiveRules, PriorityLimits
 from workloads import images, known
 from workloads.credentials import suspicious
 from workloads.credentials.naming import KnownCredentials
+from workloads.environments.completing import KnownEnvironments
 from workloads.known import KnownPools, SliceType
 from workloads.models import Workload
 from workloads.quantities import WHOLE_MILLI, gpus_text
@@ -47,13 +48,15 @@ class SubmissionContext:
     meant: dict[str, str]
     pools: KnownPools
     credentials: KnownCredentials
+    environments: KnownEnvironments
 
     @classmethod
     def read(cls, by: Actor, requests: Sequence[SubmissionRequest]) -> Self:
         """Return the setting of these requests; raise `NotAllowed` for a team. `unknown` are teams that are not there,
         or not for the actor, each with a hint at the nearest that is.
 
-        Eight queries at most, however many teams; one more where some are unknown, and one where credentials are named.
+        Eight queries at most, however many teams; one more where some are unknown, one where credentials are named, and
+        two where environments are.
         """
         slugs = {request.team for request in requests}
         teams = _teams(by, slugs)
@@ -61,6 +64,8 @@ class SubmissionContext:
         needed = _needed(by, depended_on)
         by_team = rules.effective_rules_by_team(teams.values())
         of_teams = {slug: by_team[team.pk] for slug, team in teams.items()}
+        environments = KnownEnvironments.read(by, requests)
+        pulled = environments.pulled_by(requests, teams)
         roles = {slug: roles_on(by.user, team) for slug, team in teams.items()} if by.user else {}
         return cls(
             teams=teams,
@@ -73,8 +78,9 @@ class SubmissionContext:
             meant=_meant(by, depended_on - needed.keys()),
             pools=known.pools(),
             credentials=KnownCredentials.read(
-                by, {each for request in requests for each in request.credentials}
+                by, pulled.union(*(request.credentials for request in requests))
             ),
+            environments=environments,
         )
 
     def resolved(self, request: SubmissionRequest) -> ResolvedRequest:
@@ -84,8 +90,9 @@ class SubmissionContext:
         return resolve(request, team, self.classes, longest_seconds=longest)
 
     def settled(self, request: SubmissionRequest) -> SubmissionRequest:
-        """Return a request as it is taken: with whole GPUs where it may share none."""
-        return on_devices_of_its_own(request, self.resolved(request))
+        """Return a request as it is taken: with what its environment has, and whole GPUs where it may share none."""
+        full = self.environments.completed(request, self.teams.get(request.team))
+        return on_devices_of_its_own(full, self.resolved(full))
 
     def looked_at_again(self) -> Self:
         """Return it with the pools as they are now."""
@@ -137,7 +144,10 @@ def completed(unreadable: Unreadable, by: Actor) -> Refusal:
 
 
 def _named(unreadable: Unreadable, setting: SubmissionContext) -> list[dict[str, str]]:
-    return [request.as_written(_of_names(request, setting)) if request else {} for request in unreadable.rest]
+    return [
+        request.as_written(_of_names(setting.settled(request), setting)) if request else {}
+        for request in unreadable.rest
+    ]
 
 
 def _needed(by: Actor, slugs: Collection[str]) -> dict[str, UUID]:
@@ -177,7 +187,8 @@ def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[st
         else "",
         "time_limit_seconds": _time_limit(full, team, setting.rules[team.slug]) if team else "",
         "depends_on": _unknown_workload(request, setting),
-        "image": images.problem(request.image, setting.rules[team.slug], team.name) if team else "",
+        "runs_in": setting.environments.problem(request, team) if team else "",
+        "image": _image(request, team, setting.rules[team.slug]) if team else "",
         "environment": _looks_secret(request, team, setting.rules[team.slug]) if team else "",
         "credentials": setting.credentials.problem(
             request.credentials, request.environment, team, setting.rules[team.slug]
@@ -209,6 +220,11 @@ def _unknown_workload(request: SubmissionRequest, setting: SubmissionContext) ->
         if slug not in setting.needed:
             return f"There is no workload {slug!r} that it could depend on.{setting.meant.get(slug, '')}"
     return ""
+
+
+def _image(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:
+    # Without one its environment is not there, which is said of that.
+    return images.problem(request.image, allowed, team.name) if request.image else ""
 
 
 def _looks_secret(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:

@@ -5,6 +5,7 @@ from django.urls import path
 from workloads import api, api_notes
 from workloads.actions import BULK_ACTS
 from workloads.credentials import api as credentials
+from workloads.environments import api as environments
 
 urlpatterns = [
     path("workloads/", api.Workloads.as_view(), name="api-workloads"),
@@ -19,6 +20,17 @@ urlpatterns = [
         "teams/<slug:slug>/credentials/<str:name>/",
         credentials.CredentialDetail.as_view(),
         name="api-team-credential",
+    ),
+    path("environments/", environments.Environments.as_view(), name="api-environments"),
+    path(
+        "teams/<slug:slug>/environments/<str:name>/",
+        environments.EnvironmentDetail.as_view(),
+        name="api-environment",
+    ),
+    path(
+        "teams/<slug:slug>/environments/<str:name>/versions/",
+        environments.EnvironmentVersions.as_view(),
+        name="api-environment-versions",
     ),
     *(
         path(f"workloads/<slug:slug>/{act}/", api.Act.as_view(act=act), name=f"api-workload-{act}")

@@ -20,7 +20,8 @@ MOMENT: Schema = {
 }
 OF_A_NAME: dict[str, Schema] = {
     "command": {"anyOf": [{"type": "string"}, WORDS, NULL]},
-    **dict.fromkeys(("node_selector", "environment", "labels", "annotations"), TEXTS),
+    **dict.fromkeys(("node_selector", "labels", "annotations"), TEXTS),
+    "environment": {"anyOf": [TEXTS, {"type": "string"}]},
     **dict.fromkeys(("fail_if_impossible", "read_notes", "hold"), TRUTH),
     **dict.fromkeys(("start_after", "deadline"), MOMENT),
 }
@@ -61,6 +62,7 @@ def describe(schema: Schema) -> None:
     long = {"type": ["string", "number", "null"]}
     properties["time_limit"] = {**long, "description": "A short name of time_limit_seconds."}
     properties["grace"] = {**long, "description": "A short name of grace_seconds."}
+    properties["variables"] = {**TEXTS, "description": "The same as a mapping under environment."}
     properties["gang"] = {"type": "boolean", "description": "False: it starts with one pod, as min_pods: 1."}
 
 

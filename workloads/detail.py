@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.urls import reverse
 from django.utils import timezone
 
 from chamber.words import span
@@ -85,9 +86,18 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
         "needs": needs,
         "needed_by": _dependencies(workload, user, "needs__needs", any_="is_awaited"),
         "manifest": manifests.to_yaml(manifests.content_of(workload, slugs, user=user, needs=needs)),
+        "environment_address": _environment_address(workload),
         "values_hidden": bool(workload.environment) and not variables.sees_values(user, workload),
         "may_control": may_control(Actor.person(user, Via.PAGE), workload),
     }
+
+
+def _environment_address(workload: Workload) -> str:
+    """Return where its environment is shown; "" where it names none, or that was deleted."""
+    if not workload.runs_in or workload.environment_version_id is None:
+        return ""
+    team, _, name = workload.runs_in.partition("@")[0].partition("/")
+    return reverse("chamber:environment", args=[team, name])
 
 
 def _pending_since(workload: Workload, events: Sequence[Event]) -> datetime:

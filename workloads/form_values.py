@@ -109,13 +109,13 @@ def values_of(content: Mapping[str, Any], proposals: Proposals) -> dict[str, Any
             shown[name] = value
     limit = content.get("time_limit", NO_LIMIT)
     shown["time_limit_seconds"] = "" if limit == NO_LIMIT else limit
-    shown["command"] = _command_text(content.get("command", []))
+    shown["command"] = command_text(content.get("command", []))
     names = {tier.priority: slug for slug, tier in proposals.classes.named.items()}
     shown["tier"] = names.get(content["priority"], OTHER)
     return shown
 
 
-def _command_text(command: list[str]) -> str:
+def command_text(command: list[str]) -> str:
     """Return a command as the form takes it: what sh -c runs, or its words quoted for that."""
     if command[:2] == ["sh", "-c"] and len(command) == 3:
         return command[2]

@@ -17,6 +17,7 @@ from teams.permissions import Permission, paths_where
 from teams.querysets import TeamQuerySet
 from workloads import known, manifests
 from workloads.admissible import completed
+from workloads.environments.completing import references_in
 from workloads.models import OnDeadline, OnPreemption
 from workloads.quantities import gpus_text
 from workloads.requests import SubmissionRequest, Unreadable
@@ -37,6 +38,7 @@ _DETAILS = (
     "cpu",
     "memory_mib",
     "shm_mib",
+    "scratch_mib",
     "gpu_types",
     "topology_required",
     "topology_preferred",
@@ -80,7 +82,7 @@ def _content(data: QueryDict) -> tuple[dict[str, Any], dict[str, str]]:
             content[name] = [word for word in re.split(r"[,\s]+", content[name]) if word]
     for name in PAIRS:
         if name in content:
-            content[name], told = _pairs(content[name])
+            content[name], told = pairs(content[name])
             if told:
                 wrong[name] = invalid.together(told)
     if tier := data.get("tier", ""):
@@ -92,7 +94,7 @@ def _content(data: QueryDict) -> tuple[dict[str, Any], dict[str, str]]:
     return content, wrong
 
 
-def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
+def pairs(text: str) -> tuple[dict[str, str], list[str]]:
     """Return the names and values, and a sentence for each line that is none."""
     pairs: dict[str, str] = {}
     wrong = []
@@ -133,14 +135,13 @@ class SubmitForm(Form):
     name = _text("Name", help_text="For example bert-sweep.", required=True, maxlength=100)
     team = forms.CharField(label="Team", required=False, widget=LongSelect)
     job_class = _choice("Job class", help_text="Proposes limits and priority; reports go by it.")
-    image = _text(
-        "Image",
-        help_text="With its tag, for example registry.example/train:1.4.",
-        required=True,
-        maxlength=300,
+    runs_in = _choice(
+        "Environment", help_text="An image with its settings. What you fill in below is taken in its place."
     )
+    image = _text("Image", help_text="With its tag, for example registry.example/train:1.4.", maxlength=300)
     command = _area("Command", rows=3, help_text="Run by sh -c. Empty: what the image runs by itself.")
-    environment = _area("Environment", rows=3, help_text="NAME=value, one on each line.")
+    working_dir = _text("Working folder", help_text="Such as /workspace. Empty: the image's own.")
+    environment = _area("Variables", rows=3, help_text="NAME=value, one on each line.")
     credentials = _text(
         "Credentials",
         help_text="Secrets that its pods get, by their names: your own as hf-token, a team's as nlp/data.",
@@ -164,6 +165,7 @@ class SubmitForm(Form):
     cpu = _text("CPU cores per pod", help_text="Empty: the pool's default for its GPUs.", inputmode="decimal")
     memory_mib = _text("Memory per pod", help_text="For example 64 GiB. Empty: the pool's default.")
     shm_mib = _text("Shared memory per pod", help_text="A part of its memory. Empty: half of it.")
+    scratch_mib = _text("Scratch per pod", help_text="Disk at /scratch while it runs, for example 200 GiB.")
     gpu_types = _text("GPU types", help_text="Best first; empty takes any.")
     pools = _choice("Pool")
     topology_required = _text(
@@ -213,12 +215,32 @@ class SubmitForm(Form):
         self.fields["team"].widget.choices = [
             (slug, "\u2003" * (depth - 1) + name) for slug, depth, name in teams
         ]
+        self._offer_environments(user)
         self.fields["gpu_types"].help_text = gpu_types_help(known.pools())
         pools = [("", "Any pool"), *((pool.slug, pool.name) for pool in Pool.objects.visible_to(user))]
         chosen = str(self["pools"].value() or "")
         if "," in chosen:
             pools.append((chosen, chosen.replace(",", ", then ")))
         self.fields["pools"].widget.choices = pools
+
+    def _offer_environments(self, user: "User") -> None:
+        """Offer those that workloads of the chosen team may name; without any an image is needed (2 queries)."""
+        teams = teams_to_submit_to(user)
+        slug = str(self["team"].value() or "").replace("\x00", "")
+        team = teams.filter(slug=slug).first() if slug else teams.first()
+        names = references_in(team) if team is not None else []
+        chosen = str(self["runs_in"].value() or "")
+        if chosen and chosen not in names:
+            names.append(chosen)
+        self.fields["runs_in"].widget.choices = [
+            ("", "None: an image by its name"),
+            *((each, each) for each in names),
+        ]
+        self.needs_image = not names
+        if self.needs_image:
+            self.fields["image"].widget.attrs["aria-required"] = "true"
+        else:
+            self.fields["image"].help_text += " Empty: that of the environment."
 
     @property
     def details(self) -> list[forms.BoundField]:

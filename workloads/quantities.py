@@ -85,6 +85,8 @@ def mib(value: str) -> int:
     """
     found = _MEMORY.fullmatch(value.strip()) if len(value) <= _LONGEST else None
     if found is None:
-        raise ValueError(f"{value!r} is not an amount of memory: write MiB, or for example 64 GiB.")
+        raise ValueError(
+            f"{invalid.shown(value)} is not an amount of memory: write MiB, or for example 64 GiB."
+        )
     size = {"m": 1, "g": 1024, "t": 1024 * 1024}[(found[2] or "m").lower()]
     return round(float(found[1]) * size)

@@ -28,8 +28,9 @@ from chamber.errors import Refusal
 from chamber.words import as_name, count, unfit_for_name
 from teams import durations
 from teams.durations import duration_text
-from workloads import metadata, quantities, times
+from workloads import metadata, paths, quantities, times
 from workloads.described import describe
+from workloads.environments import written
 from workloads.models import OnDeadline, OnPreemption
 
 DRY_RUN = "dry_run"
@@ -49,6 +50,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATION = re.compile(rf"[^=:\s]+(=[^:\s]*)?(:({'|'.join(_EFFECTS)}))?")
 _TIER = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
 LONGEST_TIER = 40
+LONGEST_PATH = paths.LONGEST
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -120,6 +122,12 @@ def _name(text: str) -> str:
     return name
 
 
+def _folder(text: str) -> str:
+    if text and (problem := paths.problem(text)):
+        raise ValueError(problem)
+    return text
+
+
 Text = Annotated[str, StringConstraints(max_length=300)]
 Argument = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)]
 Slug = Annotated[str, StringConstraints(max_length=60, min_length=1)]
@@ -166,6 +174,7 @@ class SubmissionRequest(BaseModel):
     cpu: float = Field(default=0, ge=0, le=100_000, allow_inf_nan=False)
     memory_mib: Annotated[int, BeforeValidator(_mib)] = Field(default=0, ge=0, le=1024 * 1024 * 1024)
     shm_mib: Annotated[int | None, BeforeValidator(_mib)] = Field(default=None, ge=1, le=1024 * 1024 * 1024)
+    scratch_mib: Annotated[int | None, BeforeValidator(_mib)] = Field(default=None, ge=1, le=16 * 1024 * 1024)
     gpu_types: list[Annotated[str, StringConstraints(min_length=1, max_length=60)]] = Field(
         default_factory=list, max_length=20
     )
@@ -190,7 +199,14 @@ class SubmissionRequest(BaseModel):
     fail_if_impossible: bool = False
     read_notes: bool = False
 
-    image: Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=r"^[!-~]+$")]
+    # What is not said here is as the named environment has it (`workloads.environments.completing`).
+    runs_in: Annotated[
+        str, StringConstraints(max_length=written.LONGEST), AfterValidator(written.checked)
+    ] = ""
+    image: Annotated[str, StringConstraints(max_length=300, pattern=r"^[!-~]*$")] = Field(
+        default="", validate_default=True
+    )
+    working_dir: Annotated[str, StringConstraints(max_length=LONGEST_PATH), AfterValidator(_folder)] = ""
     command: Annotated[list[Argument], BeforeValidator(_command)] = Field(
         default_factory=list, max_length=1000
     )
@@ -219,7 +235,7 @@ class SubmissionRequest(BaseModel):
         # Written out, a NUL is an escape; the same four characters in a command are a backslash first.
         if "\\x00" in repr(data).replace("\\\\", ""):
             raise ValueError("The text holds a NUL character, which cannot be stored.")
-        data = dict(data)
+        data = written.moved(data)[0]
         for short, name in SHORT_NAMES.items():
             if short in data and name not in data:
                 data[name] = data.pop(short)
@@ -283,6 +299,13 @@ class SubmissionRequest(BaseModel):
                 raise ValueError(
                     f"{name} has {len(text):,} characters; at most {MOST_CHARACTERS:,} are allowed."
                 )
+        return value
+
+    @field_validator("image")
+    @classmethod
+    def _image_or_environment(cls, value: str, info: Info) -> str:
+        if not value and not info.data.get("runs_in"):
+            raise ValueError("image is missing.")
         return value
 
     @field_validator("tolerations")
@@ -352,8 +375,9 @@ class SubmissionRequest(BaseModel):
         if not isinstance(data, dict) or "team" in wrong:
             return None
         kept = {key: value for key, value in data.items() if key not in wrong}
+        instead = {} if written.moved(kept)[0].get("runs_in") else {"image": "none"}
         try:
-            request = cls.model_validate({"name": "unnamed", "image": "none", **kept})
+            request = cls.model_validate({"name": "unnamed", **instead, **kept})
         except ValidationError:
             return None
         request._written.update(_written(kept))
@@ -418,11 +442,11 @@ def refusal(wrong: Sequence[dict[str, str]], beside: Mapping[str, str] = Mapping
 def sentences(error: ValidationError, data: object = None) -> dict[str, str]:
     """Return what is wrong with each field of `data`, named as it was written, with the values and what is allowed."""
     found: dict[str, list[str]] = {}
-    written = _written(data)
+    names = _written(data)
     for detail in error.errors(include_url=False):
         if detail["loc"]:
             first, *rest = detail["loc"]
-            detail["loc"] = (written.get(str(first), first), *rest)
+            detail["loc"] = (names.get(str(first), first), *rest)
         field = str(detail["loc"][0]) if detail["loc"] else "workload"
         found.setdefault(field, []).append(_sentence(detail, field))
     return {field: invalid.together(told) for field, told in found.items()}
@@ -432,7 +456,8 @@ def _written(data: object) -> dict[str, str]:
     """Return by which short names `data` calls which fields."""
     if not isinstance(data, dict):
         return {}
-    return {name: short for short, name in SHORT_NAMES.items() if short in data and name not in data}
+    short_names = {name: short for short, name in SHORT_NAMES.items() if short in data and name not in data}
+    return short_names | written.moved(data)[1]
 
 
 def _sentence(detail: ErrorDetails, field: str) -> str:
@@ -453,6 +478,8 @@ def _sentence(detail: ErrorDetails, field: str) -> str:
 def _no_field(detail: ErrorDetails, field: str) -> str:
     if field == "gang":
         return invalid.told("bool_type", field, detail["input"])
+    if field == "variables":
+        return "Give the variables either under variables or under environment, not both."
     if field in SHORT_NAMES:
         return f"Give either {field} or {SHORT_NAMES[field]}, not both."
     near = difflib.get_close_matches(field, SubmissionRequest.model_fields, n=1)

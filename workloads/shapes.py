@@ -64,6 +64,17 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         allow_blank=True,
         help_text="What becomes of it where it is not Queued by its deadline; empty where it has none.",
     )
+    runs_in = serializers.CharField(
+        read_only=True,
+        allow_null=True,
+        help_text="The environment that it names, with its version: TEAM/NAME@NUMBER; null where none.",
+    )
+    working_dir = serializers.SerializerMethodField(
+        help_text="The folder in which it runs; empty where it is the image's own."
+    )
+    scratch_mib = serializers.IntegerField(
+        read_only=True, allow_null=True, help_text="Disk of each pod at /scratch; null where it has none."
+    )
     read_notes = serializers.SerializerMethodField(
         help_text="Whether its output is read for notes of checkpoints and progress."
     )
@@ -94,6 +105,7 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "cpu",
             "memory_mib",
             "shm_mib",
+            "scratch_mib",
             "defaults",
             "gpu_types",
             "node_selector",
@@ -112,7 +124,9 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "on_deadline",
             "fail_if_impossible",
             "read_notes",
+            "runs_in",
             "image",
+            "working_dir",
             "command",
             "environment",
             "credentials",
@@ -166,6 +180,10 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     def get_defaults(self, workload: Workload) -> list[str]:
         """Return what it has by default: cpu, memory."""
         return workload.defaults or []
+
+    def get_working_dir(self, workload: Workload) -> str:
+        """Return the folder in which it runs."""
+        return workload.working_dir or ""
 
     def get_read_notes(self, workload: Workload) -> bool:
         """Return whether its output is read for notes."""

@@ -25,6 +25,7 @@ from workloads.lifecycle.journal import announce
 from workloads.models import (
     Credential,
     Dependency,
+    Environment,
     Event,
     EventKind,
     NamedCredential,
@@ -153,8 +154,10 @@ def _create(
     if needed := {slug for request in requests for slug in request.depends_on}:
         keep(Workload.objects.filter(slug__in=needed))
     setting = SubmissionContext.read(by, requests)
+    keep(Environment.objects.filter(pk__in=setting.environments.ids()))
     keep(Credential.objects.filter(pk__in={row.pk for row in setting.credentials.named.values()}))
     workloads = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
+    taken = [setting.settled(request) for request in requests]
     _refuse_too_many_open(by, owner, len(workloads))
     Workload.objects.bulk_create(workloads)
     Event.objects.bulk_create(
@@ -168,7 +171,7 @@ def _create(
     )
     NamedCredential.objects.bulk_create(
         row
-        for workload, request in zip(workloads, requests, strict=True)
+        for workload, request in zip(workloads, taken, strict=True)
         for row in naming.rows_of(workload, setting.credentials.of(request.credentials))
     )
     for workload, request in zip(workloads, requests, strict=True):
@@ -264,6 +267,10 @@ def _row(
         on_deadline=request.on_deadline if request.deadline else "",
         fail_if_impossible=request.fail_if_impossible,
         read_notes=request.read_notes or None,
+        runs_in=request.runs_in or None,
+        environment_version=setting.environments.version(request, setting.teams[request.team]),
+        working_dir=request.working_dir or None,
+        scratch_mib=request.scratch_mib,
         image=request.image,
         command=request.command,
         environment=request.environment,

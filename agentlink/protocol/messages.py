@@ -166,6 +166,8 @@ class DesiredAttempt(_Part):
     `read_notes`: its output is read for notes of checkpoints and progress. `notes_url` and `notes_token`: where and by
     what its pods may say the same by a call; empty where they cannot. `resumed_from` is the step of the last checkpoint
     that an attempt before it saved; None: there is none. `credentials` are told once it is let go.
+    It runs in the folder `working_dir`, the image's own where that is empty. `scratch_mib` is disk for each pod at
+    /scratch; 0: none.
     """
 
     workload: UUID
@@ -200,6 +202,8 @@ class DesiredAttempt(_Part):
     notes_url: Annotated[Sentence, SINCE_0_2] = ""
     notes_token: Annotated[str, Field(max_length=200, repr=False), AfterValidator(_plain), SINCE_0_2] = ""
     credentials: Annotated[AssignedCredentials | None, SINCE_0_2] = None
+    working_dir: Annotated[Sentence, SINCE_0_2] = ""
+    scratch_mib: Annotated[Count, SINCE_0_2] = 0
 
 
 class StopNotice(_Part):

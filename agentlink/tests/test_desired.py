@@ -133,6 +133,8 @@ LATER = {
     "notes_url",
     "notes_token",
     "resumed_from",
+    "working_dir",
+    "scratch_mib",
 }
 
 
@@ -146,6 +148,8 @@ def test_an_agent_is_told_of_an_assignment_only_what_it_knows(place: Place) -> N
         job_class="training",
         priority=100,
         read_notes=True,
+        working_dir="/workspace",
+        scratch_mib=9,
     )
     told = desired.full_set(place.cluster.pk, new_id())
     [new] = told[0].assignments
@@ -154,6 +158,7 @@ def test_an_agent_is_told_of_an_assignment_only_what_it_knows(place: Place) -> N
     assert not LATER & old.model_dump(exclude_defaults=True).keys()
     assert (new.name, new.owner, new.job_class, new.least_pods) == ("Mine", "ada", "training", 1)
     assert (new.labels, new.annotations, new.shm_mib, new.reserved) == ({"a": "b"}, {"c": "d"}, 7, True)
+    assert (new.working_dir, new.scratch_mib) == ("/workspace", 9)
     assert (new.read_notes, new.notes_url, new.notes_token, new.resumed_from) == (True, "", "", None)
     assert old == new.model_copy(
         update={name: protocol.DesiredAttempt.model_fields[name].default for name in LATER}

@@ -82,6 +82,7 @@ AFTER_DEADLINE = {"fail": "It fails", "cancel": "It is cancelled"}
 DESCRIBED = [
     *WORKLOAD,
     Column("Pods ask for", _per_pod),
+    Column("Scratch", lambda w: w.get("scratch_mib") and f"{w['scratch_mib']} MiB at /scratch"),
     Column("Shared memory", lambda w: w["shm_mib"] and f"{w['shm_mib']} MiB"),
     Column("Pools", lambda w: w["pools"]),
     Column("Partition", lambda w: w["partition"]),
@@ -89,7 +90,9 @@ DESCRIBED = [
     Column("Tolerations", lambda w: w["tolerations"]),
     Column("Topology required", lambda w: w["topology_required"]),
     Column("Topology preferred", lambda w: w["topology_preferred"]),
-    Column("Environment", lambda w: list(w["environment"])),
+    Column("Environment", lambda w: w.get("runs_in")),
+    Column("Working folder", lambda w: w.get("working_dir")),
+    Column("Variables", lambda w: list(w["environment"])),
     Column("Credentials", lambda w: w.get("credentials")),
     Column("Labels", _pairs("labels")),
     Column("Annotations", _pairs("annotations", ": ")),

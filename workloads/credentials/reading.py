@@ -10,6 +10,7 @@ from django.db.models import Count, Q, QuerySet
 from chamber.errors import NotVisible, no_such
 from teams.models import Team
 from teams.permissions import Permission, may, paths_where
+from workloads.around import around
 from workloads.credentials import handed
 from workloads.credentials.kinds import PARTS, PartShape
 from workloads.models import Credential, CredentialKind, NamedCredential, Workload
@@ -34,14 +35,12 @@ def credentials_for(reader: "User") -> QuerySet[Credential]:
 
 def _teams_where(reader: "User") -> Q | None:
     """Return of which teams somebody sees the credentials; None of none."""
-    paths = {*paths_where(reader, Permission.SUBMIT), *paths_where(reader, Permission.MANAGE_CREDENTIALS)}
-    if not paths:
-        return None
-    found = Q()
-    for path in paths:
-        found |= Q(path__startswith=path)
-    above = {Team(path=path).ancestor_ids()[place] for path in paths for place in range(path.count("/") - 2)}
-    return found | Q(pk__in=above) if above else found
+    return around(
+        {
+            *paths_where(reader, Permission.SUBMIT),
+            *paths_where(reader, Permission.MANAGE_CREDENTIALS),
+        }
+    )
 
 
 def of_team(reader: "User", team: Team) -> QuerySet[Credential]:

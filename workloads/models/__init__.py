@@ -3,6 +3,7 @@
 from teams.models import OnPreemption
 from workloads.models.attempt import Attempt, EndReason, Phase
 from workloads.models.credential import Credential, CredentialKind, NamedCredential
+from workloads.models.environment import Environment, EnvironmentVersion
 from workloads.models.event import Event, EventKind
 from workloads.models.notes import AttemptNotes, Checkpoint
 from workloads.models.submission import Dependency, SubmissionKey
@@ -16,6 +17,8 @@ __all__ = [
     "CredentialKind",
     "Dependency",
     "EndReason",
+    "Environment",
+    "EnvironmentVersion",
     "Event",
     "EventKind",
     "NamedCredential",

@@ -113,6 +113,19 @@ class Workload(models.Model):
     credentials = models.JSONField(
         null=True, blank=True, help_text="The credentials that it names, as it names them."
     )
+    # Null, not "": for a column that may not be null SQLite makes the table anew, without its triggers.
+    runs_in = models.CharField(  # noqa: DJ001 - see above
+        max_length=120, null=True, help_text="The environment that it names, with its version; empty = none."
+    )
+    environment_version = models.ForeignKey(
+        "EnvironmentVersion", null=True, on_delete=models.SET_NULL, related_name="workloads", db_index=False
+    )
+    working_dir = models.CharField(  # noqa: DJ001 - see above
+        max_length=255, null=True, help_text="Empty = the image's own."
+    )
+    scratch_mib = models.PositiveIntegerField(
+        null=True, help_text="Disk of each pod at /scratch; empty = none."
+    )
     shm_mib = models.PositiveIntegerField(
         null=True, help_text="Shared memory of each pod; empty = half of its memory."
     )
@@ -163,6 +176,11 @@ class Workload(models.Model):
             models.Index(fields=["owner", "-submitted_at"], name="workload_by_owner"),
             models.Index(fields=["pool", "-submitted_at"], name="workload_by_pool"),
             models.Index(fields=["status", "-submitted_at"], name="workload_by_status"),
+            models.Index(
+                fields=["environment_version"],
+                condition=Q(environment_version__isnull=False),
+                name="workload_by_environment",
+            ),
             models.Index(
                 fields=["-finished_at"], condition=Q(finished_at__isnull=False), name="workload_finished"
             ),

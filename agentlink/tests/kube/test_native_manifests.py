@@ -157,6 +157,17 @@ def test_shared_memory_has_a_size_where_its_pod_has_memory(fields: dict[str, int
     assert mount["mountPath"] == "/dev/shm"  # noqa: S108 - in the container
 
 
+def test_scratch_is_disk_of_a_size_beside_shared_memory() -> None:
+    spec = pod_spec(work(*assigned(0), scratch_mib=1024, working_dir="/workspace"))
+    assert {"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}} in spec["volumes"]
+    (container,) = spec["containers"]
+    assert {"name": "scratch", "mountPath": "/scratch"} in container["volumeMounts"]
+    assert container["workingDir"] == "/workspace"
+    assert {"name": "CHAMBER_SCRATCH", "value": "/scratch"} in container["env"]
+    (plain,) = pod_spec(work(*assigned(0)))["containers"]
+    assert "workingDir" not in plain
+
+
 def test_a_pod_alone_has_no_service_unless_it_may_get_fellows() -> None:
     """Its torchrun starts a process on each of its GPUs, as in a gang; nothing says where others are."""
     devices = tuple(AssignedShare(index=index, share_milli=1000) for index in range(8))

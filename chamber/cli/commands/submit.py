@@ -20,7 +20,14 @@ OPTIONS = [
     click.option("-f", "--file", help="YAML or JSON with one workload or several; - reads standard input."),
     click.option("--name", help="Name; else the image's."),
     click.option("--team", help="Team, by its slug."),
-    click.option("--image", help="Container image."),
+    click.option(
+        "--environment",
+        "runs_in",
+        metavar="NAME[@VERSION]",
+        help="Environment to run in; what else is said is taken in place of what it has.",
+    ),
+    click.option("--image", help="Container image; else that of the environment."),
+    click.option("--working-dir", metavar="PATH", help="Folder to run in; else the image's own."),
     click.option("--gpus", metavar="NUMBER", help="GPUs of each pod: 0.25, 0.5, 0.75 or a whole number."),
     click.option("--gpu-memory-mib", type=int, help="Memory of one GPU for each pod, instead of --gpus."),
     click.option("--pods", type=int, help="How many equal pods."),
@@ -56,6 +63,7 @@ OPTIONS = [
     click.option(
         "--shm-mib", type=int, help="Shared memory of each pod, a part of its memory; else half of it."
     ),
+    click.option("--scratch-mib", type=int, help="Disk of each pod at /scratch while it runs."),
     click.option(
         "--time-limit", metavar="DURATION", help="Longest run, such as 90s, 30m, 4h, 2d; none: no limit."
     ),
@@ -269,12 +277,18 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
 def _with(document: Json, given: Json) -> Json:
     """Return a file's workload as the flags change it."""
     replaced = {long for short, long in LONG_NAMES.items() if short in given}
+    if isinstance(document.get("environment"), str):  # its name: flags say variables under the same word
+        document = {"runs_in" if key == "environment" else key: value for key, value in document.items()}
+    if "environment" in given:
+        replaced.add("variables")
     return {**{name: value for name, value in document.items() if name not in replaced}, **given}
 
 
 def _by_flags(given: Json) -> Json:
-    for needed in ("team", "image"):
-        if needed not in given:
-            raise click.UsageError(f"Give --{needed}, or a file with -f.")
-    image = PurePosixPath(given["image"].partition("@")[0]).name.partition(":")[0]
+    if "team" not in given:
+        raise click.UsageError("Give --team, or a file with -f.")
+    if "image" not in given and "runs_in" not in given:
+        raise click.UsageError("Give --image or --environment, or a file with -f.")
+    named = given.get("image") or given.get("runs_in", "")
+    image = PurePosixPath(named.partition("@")[0]).name.partition(":")[0]
     return {"name": image or "workload", **given}

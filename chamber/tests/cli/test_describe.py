@@ -131,7 +131,7 @@ def test_all_that_was_asked_for_is_told(run: Run, nlp: Team, ada: User, pool: Po
         "Topology preferred": "zone",
         "Grace period": "5 min",
         "Retries": "2",
-        "Environment": "MODE",
+        "Variables": "MODE",
         "Labels": "cost=42",
         "Annotations": "example.org/note: Ask Ada.",
         "Starts after": first,

@@ -32,6 +32,8 @@ MASTER_PORT = "29500"
 NOTICE = "notice"
 NOTICE_FOLDER = "/run/chamber"
 """Where a pod finds the file with its notice."""
+SCRATCH = "scratch"
+SCRATCH_FOLDER = "/scratch"
 GPU_TAINTS = ("nvidia.com/gpu", "amd.com/gpu")
 """What keeps others off GPU nodes; besides, the name of whatever resource a pod asks for."""
 LONGEST_NAME = 50
@@ -153,6 +155,7 @@ def _pod_spec(part: Part, assignment: DesiredAttempt, names: DomainNames) -> Jso
         # Data loaders exchange batches through shared memory, of which a container has 64 MiB otherwise.
         "volumes": [
             {"name": "shm", "emptyDir": _shared_memory(assignment)},
+            *_scratch_volume(assignment),
             *_notice_volume(assignment, names),
             *credentials.volumes(part.name, assignment),
         ],
@@ -173,6 +176,13 @@ def _shared_memory(assignment: DesiredAttempt) -> JsonObject:
     """Return a volume in memory, which counts as its pod's: half of that where no size is given."""
     size = assignment.memory_mib // 2 if assignment.shm_mib is None else assignment.shm_mib
     return {"medium": "Memory", "sizeLimit": f"{size}Mi"} if size else {"medium": "Memory"}
+
+
+def _scratch_volume(assignment: DesiredAttempt) -> list[JsonObject]:
+    """Return a volume on the node's disk for what a pod needs only while it runs; a pod that writes more is evicted."""
+    if not assignment.scratch_mib:
+        return []
+    return [{"name": SCRATCH, "emptyDir": {"sizeLimit": f"{assignment.scratch_mib}Mi"}}]
 
 
 def _notice_volume(assignment: DesiredAttempt, names: DomainNames) -> list[JsonObject]:
@@ -201,9 +211,12 @@ def _container(part: Part, assignment: DesiredAttempt, names: DomainNames) -> Js
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - in the container
+            *({"name": SCRATCH, "mountPath": SCRATCH_FOLDER} for _ in _scratch_volume(assignment)),
             *credentials.mounts(assignment),
         ],
     }
+    if assignment.working_dir:
+        container["workingDir"] = assignment.working_dir
     if _notice_volume(assignment, names):
         container["volumeMounts"].append({"name": NOTICE, "mountPath": NOTICE_FOLDER, "readOnly": True})
     if assignment.command:
@@ -223,6 +236,8 @@ def _environment(part: Part, assignment: DesiredAttempt, names: DomainNames) -> 
         "CHAMBER_PODS": str(len(assignment.pods)),
         "CHAMBER_NODE": _field("spec.nodeName"),
     }
+    if assignment.scratch_mib:
+        told["CHAMBER_SCRATCH"] = SCRATCH_FOLDER
     if assignment.resumed_from is not None:
         told["CHAMBER_RESUMED_FROM"] = str(assignment.resumed_from)
     if assignment.notes_url:
