@@ -114,6 +114,8 @@ class _Taking:
         self._unheard: dict[UUID, datetime | None] = {}
         """Attempts that a restored database did not know to be over, and what it was restored from."""
         self._living: dict[UUID, set[int]] = {}
+        self._pulled: list[Attempt] = []
+        """Attempts of whose images something new was told."""
 
     def report(self, row: Assignment, report: Report) -> None:
         """Take in one report that is newer than the last of its attempt."""
@@ -122,6 +124,9 @@ class _Taking:
         pods = () if report.frees_devices else report.pods
         row.pods = [pod.model_dump(mode="json", exclude_defaults=True) for pod in pods]
         self._rows[row.attempt_id] = row
+        if report.images and list(report.images) != row.attempt.images:
+            row.attempt.images = list(report.images)
+            self._pulled.append(row.attempt)
         if row.attempt.ended_at is None:
             self._gather(row, report)
         if report.phase is ReportedPhase.GONE and unheard is not None and self._now - unheard < TOLD_WITHIN:
@@ -139,6 +144,7 @@ class _Taking:
         moved = lifecycle.progress_many(list(self._progress.values()), by=self._by, at=self._now)
         self._end()
         self._hear_no_other()
+        update_each(self._pulled, ["images"])
         update_each(self._rows.values(), ["report_sequence", "pods", "unheard_since"])
         live.announce(*{f"workload:{row.attempt.workload_id}" for row in self._rows.values()})
         freed = {key for key in moved if self._progress[key].gone}

@@ -269,6 +269,9 @@ class AttemptShape(serializers.ModelSerializer[Attempt]):
         allow_blank=True,
         help_text="How it ended; empty while it has not.",
     )
+    images = serializers.SerializerMethodField(
+        help_text="What its pods' nodes pulled, by digest; several where a tag meant another image meanwhile."
+    )
     notes = serializers.SerializerMethodField(
         help_text="What it said of checkpoints and progress; null where it said nothing."
     )
@@ -294,9 +297,15 @@ class AttemptShape(serializers.ModelSerializer[Attempt]):
             "reason",
             "exit_code",
             "end_detail",
+            "images",
             "notes",
         )
         read_only_fields = fields
+
+    def get_images(self, attempt: Attempt) -> list[str]:
+        """Return what was pulled."""
+        found: list[str] = attempt.images or []
+        return found
 
     @extend_schema_field(NotesShape(allow_null=True))
     def get_notes(self, attempt: Attempt) -> dict[str, Any] | None:

@@ -326,7 +326,7 @@ class Core:
             workload=seen.workload, attempt=attempt, number=seen.number, sequence=known.sequence + 1,
             generation=self.generation, phase=seen.phase, pods=seen.pods + coming, reason=seen.reason,
             message=seen.message, exit_code=seen.exit_code, created_at=seen.created_at,
-            running_at=seen.running_at, ended_at=seen.ended_at,
+            running_at=seen.running_at, ended_at=seen.ended_at, images=seen.images,
         )  # fmt: skip
 
     @staticmethod

@@ -226,6 +226,9 @@ class StopOrder(_Part):
     notice: Annotated[StopNotice | None, SINCE_0_2] = None
 
 
+MOST_IMAGES = 4
+
+
 class PodReport(_Part):
     """A pod that exists. `message` says of the first that cannot start yet why, in the cluster's words; `cause` is the
     code by which its attempt ends if that is still so at `until`.
@@ -245,7 +248,8 @@ class Report(_Part):
 
     `generation` is the desired one that the agent worked by when it made the report; `pods` are those that exist or
     were asked for. `reason` is a code; `message` the sentence for people. An attempt that the cluster would not start
-    at all is `failed` without `created_at`.
+    at all is `failed` without `created_at`. `images` are those that its pods' nodes pulled, by their digests: more than
+    one where a tag meant another image meanwhile.
     """
 
     workload: UUID
@@ -261,6 +265,7 @@ class Report(_Part):
     created_at: AwareDatetime | None = None
     running_at: AwareDatetime | None = None
     ended_at: AwareDatetime | None = None
+    images: Annotated[tuple[Sentence, ...], Field(max_length=MOST_IMAGES)] = ()
 
     @property
     def frees_devices(self) -> bool:

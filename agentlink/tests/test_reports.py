@@ -96,6 +96,17 @@ def test_a_completion_that_leaves_no_pod_writes_placements_and_devices_once(
     assert attempt.released_at == Workload.objects.get(pk=attempt.workload_id).finished_at
 
 
+def test_what_was_pulled_is_kept_of_the_attempt(place: Place, attempt: Attempt) -> None:
+    """Also once it is over, and the last word stands."""
+    pulled = ("registry.example.org/train@sha256:0f",)
+    take(place, report(attempt, ReportedPhase.RUNNING, 1))
+    assert Attempt.objects.get(pk=attempt.pk).images is None
+    take(place, report(attempt, ReportedPhase.RUNNING, 2, images=pulled))
+    take(place, report(attempt, ReportedPhase.SUCCEEDED, 3))
+    attempt.refresh_from_db()
+    assert (attempt.images, attempt.exit_code) == (list(pulled), 0)
+
+
 def test_a_failure_keeps_exit_code_and_reason(place: Place, attempt: Attempt) -> None:
     take(place, report(attempt, ReportedPhase.RUNNING, 1))
     take(

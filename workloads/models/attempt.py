@@ -55,6 +55,9 @@ class Attempt(models.Model):
     end_reason = models.CharField(max_length=10, choices=EndReason.choices, blank=True)
     exit_code = models.IntegerField(null=True)
     end_detail = models.JSONField(default=dict, help_text="Message, by whom, which rule and level.")
+    images = models.JSONField(
+        null=True, blank=True, help_text="What its pods' nodes pulled, by digest; empty while nobody said."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -40,6 +40,8 @@ class Observation:
     created_at: datetime | None = None
     running_at: datetime | None = None
     ended_at: datetime | None = None
+    images: tuple[str, ...] = ()
+    """What its pods' nodes pulled, by digest."""
     notes: tuple[str, ...] = ()
     """What is written on its objects of checkpoints and progress, as lines."""
 

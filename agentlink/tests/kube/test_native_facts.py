@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from agentlink.agent.backends.native import facts
+from agentlink.agent.backends.native import facts, images
 from agentlink.agent.backends.native.attempts import AttemptIndex
 from agentlink.agent.backends.native.facts import Said, read_job, read_pod
 from agentlink.agent.backends.native.names import DomainNames
@@ -305,3 +305,19 @@ def test_a_forgotten_job_leaves_nothing_when_it_goes() -> None:
     assert seen.attempts.get(ATTEMPT) is not None
     seen.attempts.take_job("ns/train", job(0), None)
     assert ATTEMPT not in seen.attempts
+
+
+@pytest.mark.parametrize(
+    ("told", "image"),
+    [
+        ("docker.io/library/python@sha256:0f", "docker.io/library/python@sha256:0f"),
+        ("docker-pullable://python@sha256:0f", "python@sha256:0f"),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_what_a_node_pulled_for_the_first_container_is_read(told: str | None, image: str) -> None:
+    spec = {"containers": [{"name": "main"}, {"name": "side"}]}
+    status = {"containerStatuses": [{"name": "side", "imageID": "other"}, {"name": "main", "imageID": told}]}
+    assert images.pulled(spec, status) == image
+    assert images.pulled(spec, {}) == ""

@@ -129,3 +129,12 @@ def test_the_first_pod_that_cannot_start_says_why_and_no_other() -> None:
     assert (told[1].cause, told[1].until) == ("image-not-pulled", at(120))
     ran = observation(attempt(BOTH, pod(0), pod(1)), StartProblem(1, "no such image")).pods
     assert not any(each.message for each in ran)
+
+
+def test_what_was_pulled_is_told_each_once_the_lowest_pods_first() -> None:
+    pods = [pod(0, image="train@sha256:b"), pod(1, image="train@sha256:a")]
+    assert observation(attempt(job(0, 1, 2), *pods, pod(2, image="train@sha256:b"))).images == (
+        "train@sha256:b",
+        "train@sha256:a",
+    )
+    assert observation(attempt(job(0, 1), pod(0), pod(1))).images == ()

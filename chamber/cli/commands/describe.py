@@ -82,9 +82,18 @@ def _gather(client: Client, name: str, most: int) -> Row:
     }
 
 
+PULLED = Column("Image that ran", lambda workload: workload["images"])
+
+
+def _pulled(attempts: list[Row]) -> list[str]:
+    """Return what was pulled for the last attempt of which that is known; an older server does not say."""
+    known = [attempt for attempt in attempts if attempt.get("images")]
+    return list(max(known, key=lambda attempt: attempt["number"])["images"]) if known else []
+
+
 def _tell(found: Row, form: OutputFormat) -> None:
     """Write the parts that there are, each under its heading."""
-    show_one(found["workload"], form, DESCRIBED)
+    show_one({**found["workload"], "images": _pulled(found["attempts"])}, form, [*DESCRIBED, PULLED])
     explained = found["explain"]
     if explained["reason"] or explained["eta"]:
         click.echo("\nWhy")

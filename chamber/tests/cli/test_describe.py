@@ -147,3 +147,15 @@ def test_what_is_not_yours_is_not_found(run: Run, nlp: Team, vision: Team, ada: 
     result = run("describe", "secret-1")
 
     assert (result.exit_code, result.stdout) == (3, "")
+
+
+def test_the_image_that_ran_is_that_of_the_last_attempt_that_pulled_one(
+    run: Run, nlp: Team, ada: User, pool: Pool, become: Become
+) -> None:
+    attempt = start(make_workload(nlp, ada, slug="bert-1"), pool)
+    become(ada)
+    assert "Image that ran" not in run("describe", "bert-1").stdout
+    Attempt.objects.filter(pk=attempt.pk).update(images=["registry.example.org/train@sha256:0f"])
+    told = run("describe", "bert-1").stdout
+    assert "Image that ran" in told
+    assert "registry.example.org/train@sha256:0f" in told

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from agentlink.agent.backends.native import policies
+from agentlink.agent.backends.native import images, policies
 from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.plans import AttemptVerdict, JobPlan
 from agentlink.agent.backends.native.policies import Eviction
@@ -76,6 +76,8 @@ class PodFacts:
     requests: tuple[tuple[str, int], ...] = ()
     """What it asks of devices, by the device plugin's names."""
     claims: tuple[str, ...] = ()
+    image: str = ""
+    """What its node pulled for its first container, by digest."""
 
     @property
     def is_over(self) -> bool:
@@ -223,6 +225,7 @@ def read_pod(body: JsonObject) -> PodFacts:
         memory_mib=memory_mib,
         requests=_requests(spec),
         claims=_claims(spec, status),
+        image=images.pulled(spec, status),
     )
 
 

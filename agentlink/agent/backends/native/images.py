@@ -1,8 +1,10 @@
-"""Why an image cannot be had, pure: a registry that gives no answer is away, whatever the image; a name that it does
-not know, or does not give, stays so.
+"""What a node pulled, and why an image cannot be had, pure: a registry that gives no answer is away, whatever the
+image; a name that it does not know, or does not give, stays so.
 """
 
 import re
+
+from agentlink.agent.kube.resources import JsonObject
 
 PULLING = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
 HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
@@ -30,3 +32,12 @@ def is_registry_away(reason: str, message: str) -> bool:
     if _REFUSED.search(re.sub(r"lookup \S+.*?: no such host", "no such host", message)):
         return False
     return reason == "RegistryUnavailable" or bool(_AWAY.search(message))
+
+
+def pulled(spec: JsonObject, status: JsonObject) -> str:
+    """Return what a node says that it pulled for a pod's first container; "" where it says nothing yet."""
+    first = next((each.get("name") for each in spec.get("containers", ())), None)
+    told: JsonObject = next(
+        (each for each in status.get("containerStatuses", ()) if each.get("name") == first), {}
+    )
+    return str(told.get("imageID") or "").rpartition("://")[2]

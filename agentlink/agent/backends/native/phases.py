@@ -18,7 +18,15 @@ from datetime import datetime
 
 from agentlink.agent.backends.base import Observation
 from agentlink.agent.backends.native.facts import JobFacts, PodFacts
-from agentlink.protocol import DISPLACING, LIVING, AssignedPod, PodReport, PodState, ReportedPhase
+from agentlink.protocol import (
+    DISPLACING,
+    LIVING,
+    MOST_IMAGES,
+    AssignedPod,
+    PodReport,
+    PodState,
+    ReportedPhase,
+)
 
 TERMINATING = "terminating"
 MOST_REASON = 60
@@ -165,8 +173,16 @@ def observation(attempt: ObservedAttempt, kept: StartProblem | None = None) -> O
         created_at=None if verdict and verdict.refused else created_at,
         running_at=attempt.running_at,
         ended_at=_ended_at(attempt) if succeeded else verdict.at if verdict else None,
+        images=_images(attempt.slots),
         notes=tuple(note for job in attempt.jobs for note in job.notes),
     )
+
+
+def _images(slots: Iterable[Slot]) -> tuple[str, ...]:
+    """Return what was pulled for the pods, each once, the lowest pod's first."""
+    ordered = sorted(slots, key=lambda slot: slot.planned.index)
+    found = dict.fromkeys(slot.pod.image[:MOST_WORDS] for slot in ordered if slot.pod and slot.pod.image)
+    return tuple(found)[:MOST_IMAGES]
 
 
 def _phase(attempt: ObservedAttempt, pods: Sequence[PodReport]) -> ReportedPhase:
