@@ -10,6 +10,7 @@ from scheduling.checker.room import (
     Rooms,
     devices_for,
     devices_per_pod,
+    has_data,
     is_closed,
     is_offered,
     is_slice,
@@ -191,6 +192,7 @@ def wishes_of(workload: WorkloadInfo) -> tuple[object, ...]:
         workload.tolerations,
         workload.topology,
         workload.shares_with,
+        workload.data,
     )
 
 
@@ -210,6 +212,10 @@ def _of_itself(workload: WorkloadInfo, now: int) -> ReasonCode | None:
 def _judge(pool: PoolInfo, nodes: Iterable[NodeInfo], workload: WorkloadInfo) -> Fit:
     """What these nodes, empty, hold of the workload's pods."""
     usable = [node for node in nodes if node.ready and not node.cordoned]
+    reached = [node for node in usable if has_data(node, workload)]
+    if usable and not reached:
+        return Fit(frozenset({ReasonCode.DATA_ELSEWHERE}), 0, 0)
+    usable = reached
     typed = [node for node in usable if _has_type(node, workload)]
     admitting = [node for node in typed if refusal(pool, node, workload) is None]
     if not workload.gpu_types and _has_slices_only(usable, workload):

@@ -119,6 +119,7 @@ def refusal(pool: PoolInfo, node: NodeInfo, workload: WorkloadInfo) -> str | Non
     tests = (
         (node.ready and not node.cordoned, "it is not ready or cordoned"),
         (node.cluster_online, "its cluster is disconnected"),
+        (has_data(node, workload), "its cluster lacks data of the workload"),
         (node.partition == workload.partition, f"its partition is {node.partition}"),
         (is_whole(workload) or shared, "it shares no device"),
         (
@@ -131,6 +132,11 @@ def refusal(pool: PoolInfo, node: NodeInfo, workload: WorkloadInfo) -> str | Non
         ),
     )
     return next((why for fine, why in tests if not fine), None)
+
+
+def has_data(node: NodeInfo, workload: WorkloadInfo) -> bool:
+    """Whether the node's cluster has all that the workload mounts."""
+    return all(node.cluster in each.clusters for each in workload.data)
 
 
 def tolerated(workload: WorkloadInfo, taint: Taint) -> bool:

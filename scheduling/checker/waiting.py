@@ -21,6 +21,7 @@ KINDS = {
     ReasonCode.BURSTING_DISABLED: ReasonKind.ADMIN,
     ReasonCode.HELD: ReasonKind.CHANGE,
     ReasonCode.DEPENDENCY_FAILED: ReasonKind.CHANGE,
+    ReasonCode.DATA_ELSEWHERE: ReasonKind.CHANGE,
     ReasonCode.NO_MATCHING_GPU_TYPE: ReasonKind.CHANGE,
     ReasonCode.NO_MATCHING_NODES: ReasonKind.CHANGE,
     ReasonCode.LARGER_THAN_ANY_NODE: ReasonKind.CHANGE,

@@ -21,6 +21,7 @@ Decision = engine.Start | engine.Grow | engine.Shrink | engine.Preemption
 GIVEN_UP = frozenset(
     {
         engine.ReasonCode.DEPENDENCY_FAILED,
+        engine.ReasonCode.DATA_ELSEWHERE,
         engine.ReasonCode.NO_MATCHING_GPU_TYPE,
         engine.ReasonCode.NO_MATCHING_NODES,
         engine.ReasonCode.LARGER_THAN_ANY_NODE,

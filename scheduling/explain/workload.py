@@ -39,6 +39,7 @@ UNDECIDED = "scheduler-silent"
 NO_ETA = "not known"
 OF_NODES = frozenset(
     {
+        engine.ReasonCode.DATA_ELSEWHERE.value,
         engine.ReasonCode.NO_MATCHING_GPU_TYPE.value,
         engine.ReasonCode.NO_MATCHING_NODES.value,
         engine.ReasonCode.LARGER_THAN_ANY_NODE.value,

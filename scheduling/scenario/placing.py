@@ -268,6 +268,7 @@ class _NodeFinder:
             node.ready
             and not node.cordoned
             and node.partition == workload.partition
+            and all(node.cluster in each.clusters for each in workload.data)
             and (shared or not fraction)
             and (node.devices[0].gpu_type in workload.gpu_types if workload.gpu_types else unnamed)
             and all(
@@ -313,4 +314,5 @@ def _shape(workload: WorkloadInfo) -> _Shape:
         workload.gpu_types,
         workload.partition,
         workload.tolerations,
+        workload.data,
     )

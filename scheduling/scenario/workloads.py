@@ -8,6 +8,7 @@ from scheduling.engine import (
     RESERVED_PRIORITY,
     AfterDeadline,
     AfterPreemption,
+    DataSet,
     DependencyState,
     GpuShare,
     Memory,
@@ -64,6 +65,7 @@ WORKLOAD_KEYS = frozenset(
         "on_deadline",
         "job_class",
         "tolerations",
+        "data",
         "on_preemption",
         "duration",
     }
@@ -141,6 +143,7 @@ def _row(
         partition=fields.text("partition"),
         tolerations=tuple(_toleration(fields, item) for item in fields.sequence("tolerations")),
         topology=_topology(fields, wanted_pools, pools),
+        data=_data(fields),
         status=status,
         time_limit_ms=fields.duration("time_limit", low=1),
         preemptions_24h=fields.integer("preemptions", 0, 0, MAX_PREEMPTIONS),
@@ -243,6 +246,14 @@ def _pools(fields: Fields, pool_names: KindNames) -> tuple[str, ...] | None:
     if not wanted or len(set(wanted)) < len(wanted):
         raise fields.refusal("pool", "allowed is one pool, or a list of different pools")
     return tuple(pool_names.check(fields, "pool", pool) for pool in wanted)
+
+
+def _data(fields: Fields) -> tuple[DataSet, ...]:
+    """The data sets that it mounts, each with the clusters that have it: `{imagenet: [east]}`."""
+    named = fields.mapping("data")
+    if named is None:
+        return ()
+    return tuple(DataSet(name, tuple(sorted(set(named.texts(name))))) for name in named)
 
 
 def _toleration(fields: Fields, item: Value) -> Toleration:

@@ -33,6 +33,7 @@ class ReasonCode(StrEnum):
     BACKING_OFF = "backing-off"
     POOL_PAUSED = "pool-paused"
     CLUSTER_OFFLINE = "cluster-offline"
+    DATA_ELSEWHERE = "data-elsewhere"
     NO_MATCHING_GPU_TYPE = "no-matching-gpu-type"
     NO_MATCHING_NODES = "no-matching-nodes"
     LARGER_THAN_ANY_NODE = "larger-than-any-node"

@@ -323,6 +323,15 @@ class PodPlacement:
 
 
 @dataclass(frozen=True, slots=True)
+class DataSet:
+    """Something that pods mount, and the clusters that have it, by id; ``named`` is what people call these."""
+
+    name: str
+    clusters: tuple[str, ...]
+    named: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadInfo:
     """A workload that waits or is placed.
 
@@ -333,6 +342,8 @@ class WorkloadInfo:
     when a RUNNING one began. ``preemptions_24h`` counts how often it was preempted in the last 24 hours.
     ``shares_with`` are those with whose pods its own may share a device (``shared_by``). Before ``start_after`` it is
     in no queue; a pending one ends at its ``deadline``. ``job_class`` is what a pool's peak hours may name.
+    ``shares_with`` are those with whose pods its own may share a device (``shared_by``). ``data`` is what its pods
+    mount: they lie only in clusters that have all of it.
     """
 
     id: str
@@ -367,6 +378,7 @@ class WorkloadInfo:
     deadline: int | None = None
     on_deadline: AfterDeadline = AfterDeadline.FAIL
     job_class: str = ""
+    data: tuple[DataSet, ...] = ()
 
     @property
     def reserved(self) -> bool:

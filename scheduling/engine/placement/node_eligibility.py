@@ -1,4 +1,4 @@
-"""Which nodes a pod may use, and what it takes of their devices: labels, taints, partition, sharing (section 5)."""
+"""Which nodes a pod may use, and what it takes of their devices: labels, data, taints, partition, sharing (5)."""
 
 from __future__ import annotations
 
@@ -45,12 +45,17 @@ class NodeClass(NamedTuple):
         return self.gives(request) and self.admits_whole(request)
 
     def admits_whole(self, request: PodRequest) -> bool:
-        """Whether partition, labels and taints admit the request, as they would if it asked for whole GPUs."""
+        """Whether partition, data, labels and taints admit the request, as they would if it asked for whole GPUs."""
         return (
             self.partition == request.partition
+            and self.has_data(request)
             and self.has_labels(request)
             and all(request.tolerates(taint) for taint in self.taints)
         )
+
+    def has_data(self, request: PodRequest) -> bool:
+        """Whether its cluster has all that the pods mount."""
+        return all(self.cluster in each.clusters for each in request.data)
 
     def has_labels(self, request: PodRequest) -> bool:
         """Whether it has the labels that the request selects nodes by."""

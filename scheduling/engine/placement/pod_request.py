@@ -10,6 +10,7 @@ from typing import NamedTuple
 from scheduling.engine.model.quantities import memory_share
 from scheduling.engine.model.snapshot import (
     GPU_MILLI,
+    DataSet,
     GpuShare,
     Labels,
     Memory,
@@ -54,6 +55,7 @@ what_differs = attrgetter(
     "topology",
     "together",
     "shares_with",
+    "data",
 )
 """All in which requests can differ."""
 
@@ -83,6 +85,7 @@ class PodRequest:
     together: bool
     whole: int
     shares_with: tuple[str, ...]
+    data: tuple[DataSet, ...]
     by_preference: tuple[PodRequest, ...] = field(init=False, repr=False)
     bare: bool = field(init=False, repr=False)
     one_sort: bool = field(init=False, repr=False)
@@ -113,6 +116,7 @@ class PodRequest:
             together=workload.pods > 1,
             whole=request.milli // GPU_MILLI if isinstance(request, GpuShare) else 0,
             shares_with=workload.shares_with,
+            data=workload.data,
         )
 
     def tolerates(self, taint: Taint) -> bool:

@@ -285,4 +285,5 @@ def what_it_asks(workload: WorkloadInfo) -> tuple[Hashable, ...]:
         workload.partition,
         workload.tolerations,
         workload.shares_with,
+        workload.data,
     )

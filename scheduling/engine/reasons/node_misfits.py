@@ -8,6 +8,7 @@ from scheduling.engine.model.plan import Reason, ReasonCode
 from scheduling.engine.model.quantities import UNLIMITED, gpus, in_gpus, memory_share
 from scheduling.engine.model.snapshot import (
     GPU_MILLI,
+    DataSet,
     DeviceInfo,
     GpuShare,
     Memory,
@@ -35,6 +36,12 @@ def is_of_type(device: DeviceInfo | DeviceProfile, request: PodRequest) -> bool:
     return device.slicing is Slicing.WHOLE or (device.slicing is Slicing.REPLICAS and not request.whole)
 
 
+def _where(data: DataSet) -> str:
+    *others, last = data.named or data.clusters or ("",)
+    together = f"{', '.join(others)} and {last}" if others else last
+    return f"on {together} only" if last else "on no cluster"
+
+
 class NodeMisfits:
     """Why pods of a request would not fit on these nodes. All sentences here speak of one pool."""
 
@@ -44,7 +51,7 @@ class NodeMisfits:
         self._request = request
 
     def find(self, min_pods: int) -> Reason | None:
-        """What keeps so many pods out: GPU types, labels, taints, a pod's size, their number; ``None`` if they fit."""
+        """What keeps that many out: data, types, labels, taints, a pod's size, their number; ``None`` if they fit."""
         classes, nodes, request = self._nodes.undivided(), self._nodes, self._request
         if not classes:
             return self._reason(
@@ -52,6 +59,10 @@ class NodeMisfits:
                 f"The pool {self._pool.name} has no node that takes workloads.",
                 "Choose another pool, or ask an operator to connect a cluster with nodes for this one.",
             )
+        if request.data:
+            classes = [each for each in classes if each.has_data(request)]
+            if not classes:
+                return self._no_data()
         typed = [each for each in classes if _has_type(each, request)]
         if not typed or _is_left_with_slices(classes, request):
             return self._no_type({device.gpu_type for each in classes for device in each.devices})
@@ -75,6 +86,19 @@ class NodeMisfits:
         """A reason of the pool, or of a ``level`` of its topology; what there is never exceeds the limit."""
         level = level or self._pool.id
         return sentences.reason(code, message, step, asked=asked, available=limit, limit=limit, level=level)
+
+    def _no_data(self) -> Reason:
+        """No cluster with nodes of the pool has all data sets; the first that no cluster has is told alone."""
+        data = self._request.data
+        shown = [each for each in data if not each.clusters][:1] or list(data)
+        message = f"The data set {shown[0].name} is {_where(shown[0])}."
+        if len(shown) > 1:
+            places = ", ".join(f"{each.name} {_where(each)}" for each in shown)
+            message = f"No cluster with nodes of the pool {self._pool.name} has all its data sets: {places}."
+        step = (
+            "Choose a pool with nodes where the data is, or ask an operator to make it available elsewhere."
+        )
+        return self._reason(ReasonCode.DATA_ELSEWHERE, message, step)
 
     # --- Types, labels, partitions, taints, sharing ----------------------------------------------------------
 

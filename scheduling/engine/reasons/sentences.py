@@ -17,6 +17,7 @@ CHANGE = frozenset(
     {
         ReasonCode.HELD,
         ReasonCode.DEPENDENCY_FAILED,
+        ReasonCode.DATA_ELSEWHERE,
         ReasonCode.NO_MATCHING_GPU_TYPE,
         ReasonCode.NO_MATCHING_NODES,
         ReasonCode.LARGER_THAN_ANY_NODE,

@@ -209,6 +209,7 @@ def _takes(world: _World, node: NodeInfo, workload: WorkloadInfo, outcome: _Outc
     return (
         (node.pool, node.ready, node.cordoned) == (outcome.pool, True, False)
         and node.partition == workload.partition
+        and all(node.cluster in each.clusters for each in workload.data)
         and (whole or shared)
         and (not workload.gpu_types or node.devices[0].gpu_type in workload.gpu_types)
         and (
