@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from agentlink import api, api_spaces
+from agentlink import api, api_data, api_spaces
 from agentlink.api_use import UseView, WorkloadUsage
 from agentlink.logs.api import Logs
 
@@ -22,6 +22,16 @@ urlpatterns = [
         "clusters/<slug:name>/tokens/<uuid:token_id>/",
         api.AgentTokenDetail.as_view(),
         name="api-cluster-token",
+    ),
+    path(
+        "teams/<slug:slug>/data-sources/<str:name>/locations/",
+        api_data.DataLocations.as_view(),
+        name="api-data-locations",
+    ),
+    path(
+        "teams/<slug:slug>/data-sources/<str:name>/locations/<uuid:location_id>/",
+        api_data.DataLocationDetail.as_view(),
+        name="api-data-location",
     ),
     path("workloads/<slug:slug>/logs/", Logs.as_view(), name="api-workload-logs"),
     path("workloads/<slug:slug>/usage/", WorkloadUsage.as_view(), name="api-workload-usage"),

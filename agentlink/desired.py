@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from agentlink import protocol
 from agentlink.assignments import LINK
+from agentlink.data import CannotMount, Mounting
 from agentlink.handing import CannotHand, HandedTo, Handing
 from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Hold, Placement
 from agentlink.protocol import (
@@ -27,12 +28,15 @@ from agentlink.protocol import (
     NOTICE_FROM_SECONDS,
     NOTICE_SECONDS,
     Adopted,
+    AssignedMount,
     AssignedPod,
     AssignedShare,
     Desired,
     StopNotice,
     StopOrder,
 )
+from agentlink.protocol.messages import SINCE_0_2
+from agentlink.protocol.releases import numbers
 from chamber.collecting import without_collecting
 from teams.models.job_class import RESERVED_FROM
 from workloads import lifecycle, reasons
@@ -80,6 +84,7 @@ class _ToldCluster(NamedTuple):
     generation: int
     name: str
     agent_version: str
+    id: UUID
 
 
 def _told_cluster(cluster_id: UUID) -> _ToldCluster:
@@ -87,7 +92,7 @@ def _told_cluster(cluster_id: UUID) -> _ToldCluster:
 
     What changes while the set is read comes again with the next delta.
     """
-    columns = ("desired_generation", "name", "agent_version")
+    columns = ("desired_generation", "name", "agent_version", "pk")
     return _ToldCluster(*Cluster.objects.values_list(*columns).get(pk=cluster_id))
 
 
@@ -130,6 +135,7 @@ class _Row(NamedTuple):
     credentials: list[str] | None
     working_dir: str | None
     scratch_mib: int | None
+    mounts: list[dict[str, Any]] | None
 
 
 _COLUMNS = (
@@ -170,13 +176,20 @@ def _messages(
         cluster=cluster.name,
         agent_version=cluster.agent_version,
     )
+    mounting = Mounting(
+        [(row.workload_id, row.team_id) for row in wanted if row.mounts],
+        cluster_id=cluster.id,
+        cluster=cluster.name,
+    )
     told: list[protocol.DesiredAttempt] = []
     untold: dict[UUID, str] = {}
-    unhanded: dict[UUID, CannotHand] = {}
+    unhanded: dict[UUID, CannotHand | CannotMount] = {}
     for row in wanted:
         try:
-            told.append(_assignment(row, pods[row.attempt_id], spaces, handing, steps.get(row.attempt_id)))
-        except CannotHand as error:
+            mounts = _mounts(row, spaces, mounting, cluster)
+            step = steps.get(row.attempt_id)
+            told.append(_assignment(row, pods[row.attempt_id], spaces, handing, step, mounts=mounts))
+        except (CannotHand, CannotMount) as error:
             unhanded[row.attempt_id] = error
         except ValueError as error:
             untold[row.attempt_id] = _without_values(error)
@@ -197,6 +210,27 @@ def _messages(
     )
 
 
+def _mounts(
+    row: _Row, spaces: "_Spaces", mounting: Mounting, cluster: _ToldCluster
+) -> tuple[AssignedMount, ...]:
+    """Return what an attempt's pods mount; raise `CannotMount`, but of one whose pods were begun, which keep it."""
+    if not row.mounts:
+        return ()
+    known = numbers(cluster.agent_version)
+    try:
+        if known is not None and known < SINCE_0_2.numbers:
+            raise CannotMount(
+                "agent-too-old",
+                f"It mounts data, and the agent of {cluster.name} is {cluster.agent_version}: agents mount it since "
+                f"{SINCE_0_2.release}.",
+            )
+        return mounting.of(row.workload_id, spaces.namespace(row), row.mounts)
+    except CannotMount:
+        if row.reported > 0:
+            return ()
+        raise
+
+
 def _without_values(error: ValueError) -> str:
     """Return what is wrong with an assignment; of where pydantic quotes values, which may be secrets, the places."""
     if isinstance(error, ValidationError):
@@ -205,8 +239,8 @@ def _without_values(error: ValueError) -> str:
     return " ".join(str(error).split())[:500]
 
 
-def _put_back(unhanded: Mapping[UUID, CannotHand]) -> None:
-    """Put attempts back in the queue that cannot be handed the credentials that they name, each with its reason."""
+def _put_back(unhanded: Mapping[UUID, "CannotHand | CannotMount"]) -> None:
+    """Put attempts back in the queue that cannot be handed what they name, or have what they mount, with reasons."""
     for attempt_id, why in unhanded.items():
         logger.info("Attempt %s is not handed what it names: %s", attempt_id, why.message)
     refusals = {key: reasons.of_refusal(why.code, why.message) for key, why in unhanded.items()}
@@ -299,7 +333,13 @@ def _resumed_from(rows: Sequence[_Row]) -> dict[UUID, int]:
 
 
 def _assignment(
-    row: _Row, pods: tuple[AssignedPod, ...], spaces: _Spaces, handing: Handing, resumed_from: int | None
+    row: _Row,
+    pods: tuple[AssignedPod, ...],
+    spaces: _Spaces,
+    handing: Handing,
+    resumed_from: int | None,
+    *,
+    mounts: tuple[AssignedMount, ...],
 ) -> protocol.DesiredAttempt:
     """Return the assignment as it is told; raise `ValueError` where it does not fit the protocol, and `CannotHand`."""
     namespace = spaces.namespace(row)
@@ -340,6 +380,7 @@ def _assignment(
         credentials=given,
         working_dir=row.working_dir or "",
         scratch_mib=row.scratch_mib or 0,
+        mounts=mounts,
     )
     protocol.check_size(assignment)
     return assignment

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from agentlink import views, views_spaces, views_sync, views_use
+from agentlink import views, views_data, views_spaces, views_sync, views_use
 from agentlink.logs.views import logs
 
 app_name = "agentlink"
@@ -24,5 +24,11 @@ urlpatterns = [
     ),
     path("clusters/<slug:name>/delete/", views.delete, name="delete-cluster"),
     path("clusters/<slug:name>/lost/", views.declare_lost, name="declare-lost"),
+    path("data/<slug:team>/<str:name>/locate/", views_data.locate, name="data-locate"),
+    path(
+        "data/<slug:team>/<str:name>/locations/<uuid:location_id>/remove/",
+        views_data.forget,
+        name="data-forget",
+    ),
     path("workloads/<slug:slug>/use/", views_use.workload_use, name="workload-use"),
 ]

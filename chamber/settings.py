@@ -352,7 +352,10 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "chamber.api_document.finished",
     ],
-    "ENUM_NAME_OVERRIDES": {"DeviceSharingEnum": "teams.models.DeviceSharing"},
+    "ENUM_NAME_OVERRIDES": {
+        "DeviceSharingEnum": "teams.models.DeviceSharing",
+        "SourceKindEnum": "workloads.models.SourceKind",
+    },
     # The bounds of what stands in an address. Names are as long as the largest column that holds one.
     "PATH_CONVERTER_OVERRIDES": {
         "slug": {"type": "string", "pattern": "^[-a-zA-Z0-9_]+$", "maxLength": 253},

@@ -25,6 +25,7 @@ from chamber.services import views as services
 from chamber.strength import strength
 from teams.views import audit, classes, groups
 from workloads.credentials import views as credentials
+from workloads.data import views as data
 from workloads.environments import views as environments
 
 
@@ -130,6 +131,9 @@ chamber_patterns = (
             "settings/service-accounts/<str:name>/disable/", services.disable, name="service-account-disable"
         ),
         path("settings/service-accounts/<str:name>/enable/", services.enable, name="service-account-enable"),
+        path("settings/data/", data.sources, name="data-sources"),
+        path("settings/data/<slug:team>/<str:name>/", data.source, name="data-source"),
+        path("settings/data/<slug:team>/<str:name>/delete/", data.delete, name="data-source-delete"),
         path("settings/environments/", environments.environments, name="environments"),
         path("settings/environments/<slug:team>/<str:name>/", environments.environment, name="environment"),
         path("settings/environments/<slug:team>/<str:name>/act/", environments.act, name="environment-act"),

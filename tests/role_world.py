@@ -22,6 +22,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from agentlink.data import locate
 from agentlink.models import AgentToken, PodLog
 from agentlink.spaces import bind_namespace
 from agentlink.tests.factories import make_cluster, make_node
@@ -37,8 +38,9 @@ from teams.actors import Actor, Via
 from teams.models import Pool, Role, Team
 from teams.tests.factories import bind, make_org, make_pool, make_team, make_user, member, set_share
 from workloads.credentials.actions import create_credential
+from workloads.data.actions import create_source
 from workloads.environments.actions import create_environment
-from workloads.models import CredentialKind, EndReason, Phase, Status
+from workloads.models import CredentialKind, EndReason, Phase, SourceKind, Status
 from workloads.tests.factories import make_workload
 
 
@@ -132,6 +134,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "api-service-accounts": {"name": "robot", "team": "nlp", "role": "viewer"},
     "api-service-account": {"description": "nightly"},
     "api-service-account-tokens": {"name": "more", "scope": "read"},
+    "chamber:data-sources": {"name": "new", "team": "nlp", "kind": "claim"},
+    "chamber:data-source": {"writable": "on"},
+    "agentlink:data-locate": {"cluster": "east", "claim": "imagenet"},
+    "api-data-sources": {"name": "new", "team": "nlp", "kind": "claim"},
+    "api-data-source": {"writable": True},
+    "api-data-locations": {"cluster": "east", "claim": "imagenet"},
     "chamber:environments": {"name": "new", "team": "nlp", "image": "train:1"},
     "chamber:environment": {"image": "train:2"},
     "chamber:environment-act": {"act": "archive"},
@@ -242,6 +250,12 @@ class World:
                 content={"token": "x"},
                 team=team,
             )
+        source = create_source(
+            by=Actor.system("test"), team=self.nlp, name="imagenet", kind=SourceKind.CLAIM, details={}
+        )
+        self.location = locate(
+            by=Actor.system("test"), source=source, cluster=cluster, namespace="other", claim="imagenet"
+        )
         create_environment(
             by=Actor.system("test"), team=self.nlp, name="pytorch", values={"image": "train:1"}
         )
@@ -331,6 +345,8 @@ class World:
         }
         if "credential" in name:
             values |= {"name": "shared" if "team" in name else "mine", "team": "nlp"}
+        if "data-" in name:
+            values |= {"name": "imagenet", "team": "nlp", "location_id": self.location.pk}
         if "environment" in name:
             values |= {"name": "pytorch", "team": "nlp"}
         if "service-account" in name:

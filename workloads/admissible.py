@@ -20,6 +20,7 @@ from teams.rules import EffectiveRules, PriorityLimits
 from workloads import images, known
 from workloads.credentials import suspicious
 from workloads.credentials.naming import KnownCredentials
+from workloads.data.mounting import KnownSources
 from workloads.environments.completing import KnownEnvironments
 from workloads.known import KnownPools, SliceType
 from workloads.models import Workload
@@ -49,14 +50,15 @@ class SubmissionContext:
     pools: KnownPools
     credentials: KnownCredentials
     environments: KnownEnvironments
+    sources: KnownSources
 
     @classmethod
     def read(cls, by: Actor, requests: Sequence[SubmissionRequest]) -> Self:
         """Return the setting of these requests; raise `NotAllowed` for a team. `unknown` are teams that are not there,
         or not for the actor, each with a hint at the nearest that is.
 
-        Eight queries at most, however many teams; one more where some are unknown, one where credentials are named, and
-        two where environments are.
+        Eight queries at most, however many teams; one more where some are unknown, one where credentials are named,
+        two where environments are, and one where data is mounted.
         """
         slugs = {request.team for request in requests}
         teams = _teams(by, slugs)
@@ -65,7 +67,13 @@ class SubmissionContext:
         by_team = rules.effective_rules_by_team(teams.values())
         of_teams = {slug: by_team[team.pk] for slug, team in teams.items()}
         environments = KnownEnvironments.read(by, requests)
-        pulled = environments.pulled_by(requests, teams)
+        mounts = [
+            mount
+            for request in requests
+            for mount in environments.completed(request, teams.get(request.team)).mounts
+        ]
+        sources = KnownSources.read(by, mounts)
+        handed = environments.pulled_by(requests, teams) | sources.read_by(mounts, teams.values())
         roles = {slug: roles_on(by.user, team) for slug, team in teams.items()} if by.user else {}
         return cls(
             teams=teams,
@@ -78,9 +86,10 @@ class SubmissionContext:
             meant=_meant(by, depended_on - needed.keys()),
             pools=known.pools(),
             credentials=KnownCredentials.read(
-                by, pulled.union(*(request.credentials for request in requests))
+                by, handed.union(*(request.credentials for request in requests))
             ),
             environments=environments,
+            sources=sources,
         )
 
     def resolved(self, request: SubmissionRequest) -> ResolvedRequest:
@@ -91,7 +100,8 @@ class SubmissionContext:
 
     def settled(self, request: SubmissionRequest) -> SubmissionRequest:
         """Return a request as it is taken: with what its environment has, and whole GPUs where it may share none."""
-        full = self.environments.completed(request, self.teams.get(request.team))
+        team = self.teams.get(request.team)
+        full = self.sources.completed(self.environments.completed(request, team), team)
         return on_devices_of_its_own(full, self.resolved(full))
 
     def looked_at_again(self) -> Self:
@@ -187,6 +197,7 @@ def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[st
         else "",
         "time_limit_seconds": _time_limit(full, team, setting.rules[team.slug]) if team else "",
         "depends_on": _unknown_workload(request, setting),
+        "mounts": setting.sources.problem(request.mounts, team) if team else "",
         "runs_in": setting.environments.problem(request, team) if team else "",
         "image": _image(request, team, setting.rules[team.slug]) if team else "",
         "environment": _looks_secret(request, team, setting.rules[team.slug]) if team else "",

@@ -5,6 +5,7 @@ from django.urls import path
 from workloads import api, api_notes
 from workloads.actions import BULK_ACTS
 from workloads.credentials import api as credentials
+from workloads.data import api as data
 from workloads.environments import api as environments
 
 urlpatterns = [
@@ -20,6 +21,12 @@ urlpatterns = [
         "teams/<slug:slug>/credentials/<str:name>/",
         credentials.CredentialDetail.as_view(),
         name="api-team-credential",
+    ),
+    path("data-sources/", data.DataSources.as_view(), name="api-data-sources"),
+    path(
+        "teams/<slug:slug>/data-sources/<str:name>/",
+        data.DataSourceDetail.as_view(),
+        name="api-data-source",
     ),
     path("environments/", environments.Environments.as_view(), name="api-environments"),
     path(

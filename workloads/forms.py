@@ -31,7 +31,7 @@ OTHER = "other"
 MOST_TYPES = 8
 """GPU types that the form names."""
 
-LISTS = ("gpu_types", "pools", "tolerations", "depends_on", "credentials")
+LISTS = ("gpu_types", "pools", "tolerations", "depends_on", "credentials", "mounts")
 _DETAILS = (
     "min_pods",
     "gpu_memory_mib",
@@ -145,6 +145,10 @@ class SubmitForm(Form):
     credentials = _text(
         "Credentials",
         help_text="Secrets that its pods get, by their names: your own as hf-token, a team's as nlp/data.",
+    )
+    mounts = _text(
+        "Data",
+        help_text="Data sources and where pods have them, as imagenet:/data, or imagenet:/data:rw to write.",
     )
     labels = _area(
         "Labels", rows=2, help_text="name=value, one on each line; its Job and pods in Kubernetes bear them."

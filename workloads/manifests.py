@@ -9,6 +9,7 @@ import yaml
 from chamber.errors import Refusal, TooLarge
 from teams.durations import duration_text
 from workloads import quantities, times, variables
+from workloads.data.written import as_text
 from workloads.defaults import CPU, MEMORY
 from workloads.models import Workload
 from workloads.requests import NO_LIMIT, SubmissionRequest, Unreadable, parse_all
@@ -192,6 +193,7 @@ def content_of(
         "command": workload.command,
         "environment": variables.told(user, workload),
         "credentials": workload.credentials or [],
+        "mounts": [as_text(each) for each in workload.mounts or []],
         "labels": workload.labels or {},
         "annotations": workload.annotations or {},
         "pods": workload.pods,

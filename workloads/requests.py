@@ -29,6 +29,8 @@ from chamber.words import as_name, count, unfit_for_name
 from teams import durations
 from teams.durations import duration_text
 from workloads import metadata, paths, quantities, times
+from workloads.data.written import MOST as MOST_MOUNTS
+from workloads.data.written import Mount, checked
 from workloads.described import describe
 from workloads.environments import written
 from workloads.models import OnDeadline, OnPreemption
@@ -214,6 +216,9 @@ class SubmissionRequest(BaseModel):
         default_factory=dict, max_length=500
     )
 
+    mounts: Annotated[list[Mount], AfterValidator(checked)] = Field(
+        default_factory=list, max_length=MOST_MOUNTS
+    )
     credentials: list[Annotated[str, StringConstraints(min_length=1, max_length=110)]] = Field(
         default_factory=list, max_length=8
     )
@@ -462,7 +467,7 @@ def _written(data: object) -> dict[str, str]:
 
 def _sentence(detail: ErrorDetails, field: str) -> str:
     kind, given = detail["type"], invalid.shown(detail["input"])
-    if kind == "extra_forbidden":
+    if kind == "extra_forbidden" and len(detail["loc"]) == 1:
         return _no_field(detail, field)
     if kind == "string_too_short":
         return f"{invalid.place(detail)} is missing."

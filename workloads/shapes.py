@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from teams.api.shapes import GpusField
 from workloads import known
+from workloads.data.written import as_text
 from workloads.models import Attempt, EndReason, Event, OnDeadline, Workload
 from workloads.requests import MOST_IN_ONE_REQUEST, SubmissionRequest
 from workloads.shown_notes import ShownNotes, shown_notes
@@ -75,6 +76,9 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     scratch_mib = serializers.IntegerField(
         read_only=True, allow_null=True, help_text="Disk of each pod at /scratch; null where it has none."
     )
+    mounts = serializers.SerializerMethodField(
+        help_text="The data sources that it mounts, as SOURCE:PATH:ro or SOURCE:PATH:rw."
+    )
     read_notes = serializers.SerializerMethodField(
         help_text="Whether its output is read for notes of checkpoints and progress."
     )
@@ -129,6 +133,7 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "working_dir",
             "command",
             "environment",
+            "mounts",
             "credentials",
             "labels",
             "annotations",
@@ -180,6 +185,10 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     def get_defaults(self, workload: Workload) -> list[str]:
         """Return what it has by default: cpu, memory."""
         return workload.defaults or []
+
+    def get_mounts(self, workload: Workload) -> list[str]:
+        """Return what it mounts."""
+        return [as_text(each) for each in workload.mounts or []]
 
     def get_working_dir(self, workload: Workload) -> str:
         """Return the folder in which it runs."""

@@ -24,10 +24,12 @@ from workloads.lifecycle import lines
 from workloads.lifecycle.journal import announce
 from workloads.models import (
     Credential,
+    DataSource,
     Dependency,
     Environment,
     Event,
     EventKind,
+    MountedSource,
     NamedCredential,
     SubmissionKey,
     Workload,
@@ -154,6 +156,7 @@ def _create(
     if needed := {slug for request in requests for slug in request.depends_on}:
         keep(Workload.objects.filter(slug__in=needed))
     setting = SubmissionContext.read(by, requests)
+    keep(DataSource.objects.filter(pk__in=setting.sources.ids()))
     keep(Environment.objects.filter(pk__in=setting.environments.ids()))
     keep(Credential.objects.filter(pk__in={row.pk for row in setting.credentials.named.values()}))
     workloads = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
@@ -173,6 +176,11 @@ def _create(
         row
         for workload, request in zip(workloads, taken, strict=True)
         for row in naming.rows_of(workload, setting.credentials.of(request.credentials))
+    )
+    MountedSource.objects.bulk_create(
+        row
+        for workload, request in zip(workloads, taken, strict=True)
+        for row in setting.sources.rows_of(workload, request)
     )
     for workload, request in zip(workloads, requests, strict=True):
         vars(workload)["waits_for_others"] = bool(request.depends_on)
@@ -271,6 +279,7 @@ def _row(
         environment_version=setting.environments.version(request, setting.teams[request.team]),
         working_dir=request.working_dir or None,
         scratch_mib=request.scratch_mib,
+        mounts=[mount.model_dump() for mount in request.mounts] or None,
         image=request.image,
         command=request.command,
         environment=request.environment,

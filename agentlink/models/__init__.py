@@ -1,6 +1,7 @@
 """Clusters and what they hold: nodes, devices, and which pod of which attempt lies where."""
 
 from agentlink.models.cluster import AgentToken, BackendKind, Cluster
+from agentlink.models.data import DataLocation
 from agentlink.models.node import Device, DeviceSlicing, Node
 from agentlink.models.placement import Assignment, Hold, Placement
 from agentlink.models.podlog import PodLog
@@ -14,6 +15,7 @@ __all__ = [
     "BackendKind",
     "BoundNamespace",
     "Cluster",
+    "DataLocation",
     "Device",
     "DeviceSlicing",
     "GpuUse",

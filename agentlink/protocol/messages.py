@@ -155,6 +155,20 @@ class AssignedCredentials(_Part):
     secrets: tuple[AssignedSecret, ...] = ()
 
 
+class AssignedMount(_Part):
+    """Data of an attempt's pods at `path`: a claim of their namespace, or a `folder` of an NFS `server`; or, without a
+    path, an `address` that they are told.
+    """
+
+    source: Name
+    path: Sentence = ""
+    read_only: bool = True
+    claim: Annotated[str, Field(max_length=253), AfterValidator(_plain)] = ""
+    server: Annotated[str, Field(max_length=253), AfterValidator(_plain)] = ""
+    folder: Sentence = ""
+    address: Sentence = ""
+
+
 class DesiredAttempt(_Part):
     """An attempt that should run here. Its pods may be created once `let_go`: until then other pods are in the way.
 
@@ -167,7 +181,7 @@ class DesiredAttempt(_Part):
     what its pods may say the same by a call; empty where they cannot. `resumed_from` is the step of the last checkpoint
     that an attempt before it saved; None: there is none. `credentials` are told once it is let go.
     It runs in the folder `working_dir`, the image's own where that is empty. `scratch_mib` is disk for each pod at
-    /scratch; 0: none.
+    /scratch; 0: none. `mounts` is what they find where, or are told of.
     """
 
     workload: UUID
@@ -204,6 +218,7 @@ class DesiredAttempt(_Part):
     credentials: Annotated[AssignedCredentials | None, SINCE_0_2] = None
     working_dir: Annotated[Sentence, SINCE_0_2] = ""
     scratch_mib: Annotated[Count, SINCE_0_2] = 0
+    mounts: Annotated[tuple[AssignedMount, ...], SINCE_0_2] = ()
 
 
 class StopNotice(_Part):

@@ -135,6 +135,7 @@ LATER = {
     "resumed_from",
     "working_dir",
     "scratch_mib",
+    "mounts",
 }
 
 

@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "hold": (f"{_COMMANDS}.workloads:hold", "Keep pending workloads from starting."),
         "release": (f"{_COMMANDS}.workloads:release", "Let held workloads start again."),
         "requeue": (f"{_COMMANDS}.workloads:requeue", "Put ended workloads back into the queue."),
+        "data": (f"{_COMMANDS}.data:data", "Keep what workloads mount by name."),
         "environments": (
             f"{_COMMANDS}.environments:environments",
             "Keep images with their settings, of teams.",

@@ -93,6 +93,7 @@ DESCRIBED = [
     Column("Environment", lambda w: w.get("runs_in")),
     Column("Working folder", lambda w: w.get("working_dir")),
     Column("Variables", lambda w: list(w["environment"])),
+    Column("Data", lambda w: w.get("mounts")),
     Column("Credentials", lambda w: w.get("credentials")),
     Column("Labels", _pairs("labels")),
     Column("Annotations", _pairs("annotations", ": ")),

@@ -16,7 +16,7 @@ from scheduling.cycle.still_valid import GIVEN_UP
 from scheduling.explain.admissibility import Admissibility
 from scheduling.explain.explanation import Explanation
 from scheduling.explain.workload import without_released
-from scheduling.reading import cluster_nodes, translate
+from scheduling.reading import cluster_nodes, data_sets, translate
 from scheduling.reading.cluster_nodes import Fleet
 from scheduling.reading.picture import UNREADABLE
 from scheduling.reading.read import SHARES, TREE
@@ -110,7 +110,8 @@ def _stuck(needed: Workload, never: Sequence[str]) -> str:
 
 def _of_themselves(workloads: Sequence[Workload]) -> dict[UUID, list[str]]:
     """Return what keeps each from ever starting, whatever it starts after; of those only that are looked at."""
-    asked = {workload.pk: _request(workload) for workload in workloads}
+    data = data_sets.of_new(workloads)
+    asked = {workload.pk: _request(workload, data.get(workload.pk, ())) for workload in workloads}
     different = list(dict.fromkeys(asked.values()))
     looked_at = different[:MOST_ASKED]
     with _lock:
@@ -130,7 +131,7 @@ def forget() -> None:
         _kept = None
 
 
-def _request(workload: Workload) -> engine.WorkloadInfo:
+def _request(workload: Workload, data: tuple[engine.DataSet, ...]) -> engine.WorkloadInfo:
     """Return what of a workload decides whether it can start; equal for all that ask for the same."""
     row: dict[str, Any] = {name: getattr(workload, name) for name in ASKED}
     neutral = {
@@ -144,7 +145,7 @@ def _request(workload: Workload) -> engine.WorkloadInfo:
         "on_deadline": "",
         "job_class": "",
     }
-    return translate.workload(row | neutral, translate.Circumstances())
+    return translate.workload(row | neutral, translate.Circumstances(data=data))
 
 
 def _told(setting: _Setting, asked: engine.WorkloadInfo) -> list[str]:

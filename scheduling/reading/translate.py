@@ -170,6 +170,7 @@ class Circumstances:
 
     dependency: engine.DependencyState = engine.DependencyState.NONE
     preemptions_24h: int = 0
+    data: tuple[engine.DataSet, ...] = ()
 
 
 def workload(row: Row, circumstances: Circumstances) -> engine.WorkloadInfo:
@@ -202,6 +203,7 @@ def workload(row: Row, circumstances: Circumstances) -> engine.WorkloadInfo:
         deadline=milliseconds(row["deadline"]),
         on_deadline=engine.AfterDeadline(row["on_deadline"] or "fail"),
         job_class=row["job_class"],
+        data=circumstances.data,
     )
 
 

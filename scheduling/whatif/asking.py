@@ -9,7 +9,7 @@ from agentlink.models import Node
 from chamber.errors import NotVisible, Refusal
 from scheduling.cycle.usage import decayed_usage
 from scheduling.explain.plan_text import PlanNames
-from scheduling.reading import recent, translate
+from scheduling.reading import data_sets, recent, translate
 from scheduling.reading.picture import SnapshotPicture
 from scheduling.reading.requests import ASKED
 from scheduling.reading.snapshot import dependency_of
@@ -97,7 +97,8 @@ def of_nodes(
 def of_workload(*, by: Actor, request: SubmissionRequest) -> DraftEdits:
     """Return a draft with a workload more; raises what submitting it would be refused with."""
     workload = prepare(by=by, requests=[request])[0]
-    around = Circumstances(dependency_of(request.depends_on))
+    data = data_sets.of_new([workload]).get(workload.pk, ())
+    around = Circumstances(dependency_of(request.depends_on), data=data)
     newcomer = translate.workload({name: getattr(workload, name) for name in ASKED}, around)
     return DraftEdits(newcomers=(newcomer,))
 

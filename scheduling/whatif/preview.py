@@ -13,7 +13,7 @@ from scheduling.explain.explanation import Explanation
 from scheduling.explain.plan_text import PlanNames
 from scheduling.explain.reader import Reader
 from scheduling.explain.workload import without_released
-from scheduling.reading import recent, translate
+from scheduling.reading import data_sets, recent, translate
 from scheduling.reading.picture import SnapshotPicture
 from scheduling.reading.requests import ASKED
 from scheduling.reading.snapshot import dependency_of
@@ -42,7 +42,8 @@ def preview(*, by: Actor, request: SubmissionRequest) -> Preview:
     Raises what `submit` would refuse it with.
     """
     workload = prepare(by=by, requests=[request])[0]
-    around = Circumstances(dependency_of(request.depends_on))
+    data = data_sets.of_new([workload]).get(workload.pk, ())
+    around = Circumstances(dependency_of(request.depends_on), data=data)
     newcomer = translate.workload({name: getattr(workload, name) for name in ASKED}, around)
     picture = recent.picture(at_most=PICTURE_KEPT)
     snapshot = replace(picture.snapshot, workloads=(*picture.snapshot.workloads, newcomer))

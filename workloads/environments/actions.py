@@ -18,6 +18,7 @@ from teams.permissions import Permission, require
 from teams.rules import effective_rules
 from workloads import images
 from workloads.credentials import suspicious
+from workloads.data.mounting import KnownSources
 from workloads.environments.values import EnvironmentValues, typed
 from workloads.models import Credential, CredentialKind, Environment, EnvironmentVersion, Workload
 
@@ -37,7 +38,7 @@ def create_environment(*, by: Actor, team: Team, name: str, values: Mapping[str,
             raise Conflict(
                 f"{team.name} has {count(MOST_OF_TEAM, 'environment')}, the most that are allowed. Delete one first."
             )
-        pull = _checked(team, wanted)
+        pull = _checked(by, team, wanted)
         try:
             with transaction.atomic():
                 row = Environment.objects.create(team=team, name=name)
@@ -67,7 +68,7 @@ def add_version(*, by: Actor, environment: Environment, values: Mapping[str, Any
             return newest
         if row.newest >= MOST_VERSIONS:
             raise Conflict(f"{row.reference} has {MOST_VERSIONS:,} versions, the most that are allowed.")
-        return _add(by, row, wanted, _checked(row.team, wanted))
+        return _add(by, row, wanted, _checked(by, row.team, wanted))
 
 
 def archive_environment(*, by: Actor, environment: Environment, archived: bool) -> Environment:
@@ -167,7 +168,7 @@ def _locked(by: Actor, environment: Environment) -> Environment:
     return row
 
 
-def _checked(team: Team, wanted: EnvironmentValues) -> Credential | None:
+def _checked(by: Actor, team: Team, wanted: EnvironmentValues) -> Credential | None:
     """Return the credential by which the image is pulled; refuse what cannot be, with a sentence for each value."""
     rules = effective_rules(team)
     pull, unfit = _pull_credential(team, wanted.pull_credential)
@@ -175,6 +176,7 @@ def _checked(team: Team, wanted: EnvironmentValues) -> Credential | None:
         "image": images.problem(wanted.image, rules, team.name),
         "variables": suspicious.problem(wanted.variables, rules.plain_variables, team.name),
         "pull_credential": unfit,
+        "mounts": KnownSources.read(by, wanted.mounts).problem(wanted.mounts, team),
     }
     if any(wrong.values()):
         raise refusal_of({name: told for name, told in wrong.items() if told}, code="invalid")

@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 from chamber.rest import NewestFirst
 from teams.api.requests import actor, person, team_for, values_of
 from teams.api.shapes import StrictSerializer
+from workloads.data.written import as_text
 from workloads.environments import actions, reading
 from workloads.environments.reading import ShownEnvironment
 from workloads.models import Environment, EnvironmentVersion
@@ -28,6 +29,9 @@ class VersionValuesShape(StrictSerializer):
         required=False, allow_null=True, help_text="What runs where a workload says nothing: text, or words."
     )
     variables = serializers.JSONField(required=False, allow_null=True, help_text="Names and values.")
+    mounts = serializers.JSONField(
+        required=False, allow_null=True, help_text="Data sources, as SOURCE:PATH or mappings."
+    )
     working_dir = serializers.JSONField(required=False, allow_null=True)
     shm_mib = serializers.JSONField(required=False, allow_null=True, help_text="Shared memory.")
     scratch_mib = serializers.JSONField(required=False, allow_null=True, help_text="Disk at /scratch.")
@@ -61,6 +65,7 @@ class VersionShape(serializers.Serializer[Any]):
     image = serializers.CharField()
     command = serializers.ListField(child=serializers.CharField())
     variables = serializers.DictField(child=serializers.CharField())
+    mounts = serializers.ListField(child=serializers.CharField(), help_text="As SOURCE:PATH:ro or :rw.")
     working_dir = serializers.CharField(allow_blank=True)
     shm_mib = serializers.IntegerField(allow_null=True)
     scratch_mib = serializers.IntegerField(allow_null=True)
@@ -104,6 +109,7 @@ def _version(row: EnvironmentVersion) -> dict[str, Any]:
     return {
         "number": row.number,
         **actions.values_of(row),
+        "mounts": [as_text(each) for each in row.mounts],
         "made_by": made_by,
         "created_at": row.created_at,
     }

@@ -15,6 +15,7 @@ from django.db.models import F, Q
 from chamber.words import nearest
 from teams.actors import Actor
 from teams.models import Team
+from workloads.data.written import together
 from workloads.environments import written
 from workloads.environments.written import Reference
 from workloads.models import Environment, EnvironmentVersion
@@ -93,6 +94,7 @@ class KnownEnvironments:
             "scratch_mib": request.scratch_mib or version.scratch_mib,
             "gpu_types": request.gpu_types or version.gpu_types,
             "node_selector": {**version.node_selector, **request.node_selector},
+            "mounts": together(request.mounts, version.mounts),
             "credentials": list(dict.fromkeys([*request.credentials, *pull])),
         }
         return request.model_copy(update=update)

@@ -10,13 +10,14 @@ from chamber import invalid
 from chamber.errors import Refusal
 from chamber.forms import Form
 from teams.fields import LongSelect
+from workloads.data.written import as_text
 from workloads.environments.actions import values_of
 from workloads.form_values import command_text
 from workloads.forms import pairs
 from workloads.models import EnvironmentVersion
 
 PAIRS = ("variables", "node_selector")
-LISTS = ("gpu_types",)
+LISTS = ("gpu_types", "mounts")
 
 
 def _line(label: str, help_text: str = "", **attributes: Any) -> forms.CharField:
@@ -36,6 +37,7 @@ class VersionForm(Form):
     image = _line("Image", "By its digest, name@sha256:…, it stays the same.", maxlength=300)
     command = _area("Command", "Run by sh -c where a workload says nothing. Empty: what the image runs.")
     variables = _area("Variables", "NAME=value, one on each line. No secrets: those are credentials.")
+    mounts = _line("Data", "Data sources and where pods have them, as imagenet:/data, parted by commas.")
     working_dir = _line("Working folder", "Such as /workspace. Empty: the image's own.")
     shm_mib = _line("Shared memory per pod", "For example 16 GiB. Empty: half of the pod's memory.")
     scratch_mib = _line("Scratch per pod", "Disk at /scratch, for example 200 GiB. Empty: none.")
@@ -47,7 +49,16 @@ class VersionForm(Form):
     note = _line("Note", "What is new in it.", maxlength=200)
 
     OPTIONAL = (
-        *("command", "variables", "working_dir", "shm_mib", "scratch_mib", "gpu_types", "node_selector"),
+        *(
+            "command",
+            "variables",
+            "mounts",
+            "working_dir",
+            "shm_mib",
+            "scratch_mib",
+            "gpu_types",
+            "node_selector",
+        ),
         *("pull_credential", "note"),
     )
 
@@ -90,7 +101,7 @@ class NewEnvironmentForm(VersionForm):
 
 def initial_of(version: EnvironmentVersion) -> dict[str, str]:
     """Return what the form of the next version shows: what this one has, without its note."""
-    values = values_of(version) | {"note": ""}
+    values = values_of(version) | {"note": "", "mounts": [as_text(each) for each in version.mounts]}
     shown = {name: str(value) if value is not None else "" for name, value in values.items()}
     shown |= {name: "\n".join(f"{key}={text}" for key, text in values[name].items()) for name in PAIRS}
     shown |= {name: ", ".join(values[name]) for name in LISTS}

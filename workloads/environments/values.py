@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,6 +20,7 @@ from chamber import invalid
 from chamber.errors import refusal_of
 from workloads import images, paths, quantities
 from workloads.credentials.kinds import variable_problem
+from workloads.data.written import MOST, Mount, checked
 
 MOST_BYTES = 64 * 1024
 """Command and variables together: those of the workload come to them, in one message to an agent."""
@@ -66,6 +68,9 @@ class EnvironmentValues(BaseModel):
     )
     variables: Annotated[dict[Text, Argument], BeforeValidator(_texts), Field(max_length=500)] = Field(
         default_factory=dict
+    )
+    mounts: Annotated[list[Mount], Field(max_length=MOST), AfterValidator(checked)] = Field(
+        default_factory=list
     )
     working_dir: Annotated[str, StringConstraints(max_length=paths.LONGEST)] = ""
     shm_mib: Annotated[int | None, BeforeValidator(_mib), Field(ge=1, le=MOST_SHARED_MIB)] = None

@@ -3,6 +3,7 @@
 from teams.models import OnPreemption
 from workloads.models.attempt import Attempt, EndReason, Phase
 from workloads.models.credential import Credential, CredentialKind, NamedCredential
+from workloads.models.data_source import DataSource, MountedSource, SourceKind
 from workloads.models.environment import Environment, EnvironmentVersion
 from workloads.models.event import Event, EventKind
 from workloads.models.notes import AttemptNotes, Checkpoint
@@ -15,16 +16,19 @@ __all__ = [
     "Checkpoint",
     "Credential",
     "CredentialKind",
+    "DataSource",
     "Dependency",
     "EndReason",
     "Environment",
     "EnvironmentVersion",
     "Event",
     "EventKind",
+    "MountedSource",
     "NamedCredential",
     "OnDeadline",
     "OnPreemption",
     "Phase",
+    "SourceKind",
     "Status",
     "SubmissionKey",
     "Workload",

@@ -123,6 +123,9 @@ class Workload(models.Model):
     working_dir = models.CharField(  # noqa: DJ001 - see above
         max_length=255, null=True, help_text="Empty = the image's own."
     )
+    mounts = models.JSONField(
+        null=True, blank=True, help_text="The data sources that it mounts, and where; empty = none."
+    )
     scratch_mib = models.PositiveIntegerField(
         null=True, help_text="Disk of each pod at /scratch; empty = none."
     )

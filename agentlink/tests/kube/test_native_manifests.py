@@ -13,7 +13,7 @@ from agentlink.agent.backends.native.manifests import Wave
 from agentlink.agent.backends.native.names import DomainNames
 from agentlink.agent.backends.native.plans import JobPlan
 from agentlink.agent.kube.resources import JsonObject
-from agentlink.protocol import AssignedShare, DesiredAttempt
+from agentlink.protocol import AssignedMount, AssignedShare, DesiredAttempt
 from agentlink.tests.kube.made import assigned, at, attempt, job, pod
 from agentlink.tests.kube.native import work
 
@@ -287,3 +287,23 @@ def test_an_affinity_is_narrowed_in_each_of_its_terms() -> None:
         {**zone, "matchFields": [on_node]},
         {"matchFields": [*rack["matchFields"], on_node]},
     ]
+
+
+def test_data_is_mounted_where_it_is_asked_and_told_by_variables() -> None:
+    mounts = (
+        AssignedMount(source="imagenet", path="/data", claim="imagenet-ro"),
+        AssignedMount(source="out.1", path="/out", read_only=False, server="nfs", folder="/export"),
+        AssignedMount(source="llama", address="s3://models/llama"),
+    )
+    spec = pod_spec(work(*assigned(0), mounts=mounts))
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    assert volumes["data-0"]["persistentVolumeClaim"] == {"claimName": "imagenet-ro", "readOnly": True}
+    assert volumes["data-1"]["nfs"] == {"server": "nfs", "path": "/export", "readOnly": False}
+    (container,) = spec["containers"]
+    assert container["volumeMounts"][1:] == [
+        {"name": "data-0", "mountPath": "/data", "readOnly": True},
+        {"name": "data-1", "mountPath": "/out", "readOnly": False},
+    ]
+    found = {each["name"]: each.get("value") for each in container["env"]}
+    assert (found["CHAMBER_DATA_IMAGENET"], found["CHAMBER_DATA_OUT_1"]) == ("/data", "/out")
+    assert found["CHAMBER_DATA_LLAMA"] == "s3://models/llama"

@@ -27,6 +27,7 @@ ONE = [
     *COLUMNS,
     Column("Command", lambda row: row["newest"]["command"]),
     Column("Variables", lambda row: [f"{key}={text}" for key, text in row["newest"]["variables"].items()]),
+    Column("Data", lambda row: row["newest"].get("mounts")),
     Column("Working folder", lambda row: row["newest"]["working_dir"]),
     Column("Shared memory", lambda row: _mib(row["newest"]["shm_mib"])),
     Column("Scratch", lambda row: _mib(row["newest"]["scratch_mib"])),
@@ -43,6 +44,9 @@ OPTIONS = [
     click.option("--image", help="Image, best by its digest: name@sha256:..."),
     click.option("--command", help="What sh -c runs where a workload says nothing."),
     click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable; no secrets."),
+    click.option(
+        "--mount", "mounts", multiple=True, metavar="SOURCE:PATH[:rw]", help="Data source and its place."
+    ),
     click.option("--working-dir", metavar="PATH", help="Folder to run in."),
     click.option("--shm-mib", type=int, help="Shared memory of each pod."),
     click.option("--scratch-mib", type=int, help="Disk of each pod at /scratch."),

@@ -98,6 +98,13 @@ OPTIONS = [
     ),
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment variable."),
     click.option(
+        "--mount",
+        "mounts",
+        multiple=True,
+        metavar="SOURCE:PATH[:rw]",
+        help="Data source, and where pods have it; to write with :rw. May come several times.",
+    ),
+    click.option(
         "--credential",
         "credentials",
         multiple=True,

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentlink.agent.backends.native import credentials
+from agentlink.agent.backends.native import credentials, mounts
 from agentlink.agent.backends.native.claims import name_of
 from agentlink.agent.backends.native.devices import ContainerRequest
 from agentlink.agent.backends.native.names import DomainNames
@@ -156,6 +156,7 @@ def _pod_spec(part: Part, assignment: DesiredAttempt, names: DomainNames) -> Jso
         "volumes": [
             {"name": "shm", "emptyDir": _shared_memory(assignment)},
             *_scratch_volume(assignment),
+            *mounts.volumes(assignment),
             *_notice_volume(assignment, names),
             *credentials.volumes(part.name, assignment),
         ],
@@ -212,6 +213,7 @@ def _container(part: Part, assignment: DesiredAttempt, names: DomainNames) -> Js
         "volumeMounts": [
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - in the container
             *({"name": SCRATCH, "mountPath": SCRATCH_FOLDER} for _ in _scratch_volume(assignment)),
+            *mounts.mounts(assignment),
             *credentials.mounts(assignment),
         ],
     }
@@ -235,6 +237,7 @@ def _environment(part: Part, assignment: DesiredAttempt, names: DomainNames) -> 
         "CHAMBER_POD": index,
         "CHAMBER_PODS": str(len(assignment.pods)),
         "CHAMBER_NODE": _field("spec.nodeName"),
+        **mounts.environment(assignment),
     }
     if assignment.scratch_mib:
         told["CHAMBER_SCRATCH"] = SCRATCH_FOLDER
