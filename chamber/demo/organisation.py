@@ -12,6 +12,7 @@ from agentlink.actions import create_cluster
 from agentlink.agent.backends.simulated import SimulatedCluster
 from agentlink.models import BackendKind, Cluster
 from agentlink.protocol import DeviceReport, NodeReport
+from chamber.demo.catalogue import make_catalogue
 from chamber.demo.people import PASSWORD, PEOPLE
 from chamber.demo.supervisor import DemoCluster
 from chamber.models import User
@@ -51,6 +52,7 @@ def set_up() -> DemoSetting:
         with transaction.atomic():
             make_organisation()
     tokens = _tokens(settings.DATA_DIR / "agent-tokens.json")
+    make_catalogue(by=SETUP)
     clusters = tuple(
         DemoCluster(name, tokens[name], _simulation(name, nodes)) for name, nodes in _machines().items()
     )

@@ -9,9 +9,11 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.db import connections
 
+from chamber.demo import catalogue
 from chamber.demo.organisation import DemoSetting
 from chamber.errors import Refusal
 from teams.actors import Actor, Via
+from workloads.data.written import Mount
 from workloads.models import Workload
 from workloads.requests import SubmissionRequest
 from workloads.submission import submit
@@ -38,15 +40,40 @@ class Recipe:
     gpus: tuple[float, ...]
     seconds: tuple[int, int]
     pool: str = "main"
+    environment: str = ""
+    mounts: tuple[str, ...] = ()
 
 
 RECIPES = (
-    Recipe(6, "rosa", "nlp", "bert-sweep", "experiment", 50, (1,), (1, 1, 2), (40, 240)),
+    Recipe(
+        6,
+        "rosa",
+        "nlp",
+        "bert-sweep",
+        "experiment",
+        50,
+        (1,),
+        (1, 1, 2),
+        (40, 240),
+        environment=catalogue.ENVIRONMENT,
+    ),
     Recipe(3, "rosa", "nlp", "llm-finetune", "training", 50, (1, 2), (4, 8), (120, 360)),
     Recipe(1, "rosa", "nlp", "paper-deadline", "training", 75, (1, 2), (4,), (90, 240)),
     Recipe(1, "rosa", "nlp", "pretrain", "training", 100, (2, 3), (4, 8), (180, 480)),
     Recipe(5, "vito", "vision", "augment", "preprocessing", 25, (1, 2, 4), (1,), (30, 180)),
-    Recipe(4, "vito", "vision", "segmenter", "training", 50, (1, 2), (2, 4), (90, 360)),
+    Recipe(
+        4,
+        "vito",
+        "vision",
+        "segmenter",
+        "training",
+        50,
+        (1, 2),
+        (2, 4),
+        (90, 360),
+        environment=catalogue.ENVIRONMENT,
+        mounts=(f"{catalogue.DATA}:/data",),
+    ),
     Recipe(2, "ines", "inference", "serve-chat", "serving", 100, (1, 2), (2, 4), (240, 900)),
     Recipe(3, "ines", "inference", "embed-corpus", "batch-inference", 25, (2, 4, 6), (1,), (40, 240)),
     Recipe(4, "tara", "training", "nightly-retrain", "training", 50, (1, 2, 3), (4, 8), (120, 420)),
@@ -97,7 +124,9 @@ def _request(recipe: Recipe, chance: random.Random) -> SubmissionRequest:
         pods=chance.choice(recipe.pods),
         gpus=chance.choice(recipe.gpus),
         time_limit_seconds=seconds + chance.choice((60, 300, 900)),
-        image="demo/trainer:1",
+        runs_in=recipe.environment,
+        mounts=[Mount.model_validate(each) for each in recipe.mounts],
+        image="" if recipe.environment else "demo/trainer:1",
         command=["sh", "-c", command],
         read_notes=recipe.job_class == "training",
     )
