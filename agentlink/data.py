@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -22,6 +22,11 @@ from chamber.transactions import keep
 from teams import audit
 from teams.actors import Actor
 from workloads.models import DataSource, MountedSource, SourceKind
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser
+
+    from chamber.models import User
 
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _CLAIM = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
@@ -89,6 +94,13 @@ def _problems(source: DataSource, namespace: str, claim: str) -> dict[str, str]:
             f"{claim[:80]!r} is no name of a PersistentVolumeClaim." if claim else "claim is missing."
         )
     return wrong
+
+
+def in_cluster(cluster: Cluster, reader: "User | AnonymousUser") -> list[DataLocation]:
+    """Return what a cluster has of the data sources that the reader sees (1 query)."""
+    seen = DataSource.objects.visible_to(reader).order_by().values("pk")
+    rows = DataLocation.objects.filter(cluster=cluster, source__in=seen).select_related("source__team")
+    return list(rows.order_by("source__name", "source", "namespace"))
 
 
 class Place(NamedTuple):

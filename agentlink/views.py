@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from agentlink import actions, bindings, installing, maps, removal, spaces
+from agentlink import actions, bindings, data, installing, maps, removal, spaces
 from agentlink.forms import ClusterForm, NamespaceForm
 from agentlink.models import AgentToken, BackendKind, Cluster, Node
 from chamber.errors import Refusal, one_of
@@ -133,6 +133,7 @@ def cluster_page(
     context = {
         "cluster": found,
         "namespaces": spaces.shown(found, request.user),
+        "data": data.in_cluster(found, request.user),
         "bindable": frozenset(slug for slug, _ in teams),
         "namespace_form": namespace_form or (NamespaceForm(teams=teams) if teams else None),
         "secret": secret,

@@ -84,6 +84,7 @@ def test_operators_say_which_clusters_have_it(source: DataSource, operator: User
     page = content(browser.get(ONE))
     assert "imagenet-ro" in page
     assert "nlp-jobs" in page
+    assert "imagenet-ro" in content(signed_in(lead).get("/clusters/east/"))
     answer = browser.post("/data/nlp/imagenet/locate/", {"cluster": "nowhere"}, follow=True)
     assert "There is no cluster" in content(answer)
     place = DataLocation.objects.get()
