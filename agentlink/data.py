@@ -161,7 +161,7 @@ def mounted_by(workload_ids: Collection[UUID]) -> dict[UUID, list[UUID | None]]:
     return found
 
 
-class CannotMount(Exception):  # noqa: N818 - an answer
+class DataMissing(Exception):  # noqa: N818 - an answer
     """Why pods of an attempt cannot have what their workload mounts: a code, and a sentence."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -181,13 +181,13 @@ class Mounting:
     def of(
         self, workload_id: UUID, namespace: str, mounts: Collection[Mapping[str, Any]]
     ) -> tuple[AssignedMount, ...]:
-        """Return what an attempt mounts; raise `CannotMount` where the cluster has not all of it any more."""
+        """Return what an attempt mounts; raise `DataMissing` where the cluster has not all of it any more."""
         sources = self._mounted.get(workload_id, [])
         found = []
         for mount, source_id in zip(mounts, sources, strict=False):
             row = self._places.sources.get(source_id) if source_id is not None else None
             if row is None:
-                raise CannotMount(
+                raise DataMissing(
                     "data-elsewhere", f"The data source {mount['source']}, which it mounts, was deleted."
                 )
             found.append(self._mount(row, mount, namespace))
@@ -203,7 +203,7 @@ class Mounting:
         if row.kind == SourceKind.CLAIM:
             here = [each for each in here if each.namespace == namespace]
         if not here:
-            raise CannotMount(
+            raise DataMissing(
                 "data-elsewhere",
                 f"The data set {row.name}, which it mounts, is not on {self._cluster} any more.",
             )

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from agentlink import protocol
 from agentlink.assignments import LINK
-from agentlink.data import CannotMount, Mounting
+from agentlink.data import DataMissing, Mounting
 from agentlink.handing import CannotHand, HandedTo, Handing
 from agentlink.models import AdoptedJob, Assignment, BoundNamespace, Cluster, Hold, Placement
 from agentlink.protocol import (
@@ -183,13 +183,13 @@ def _messages(
     )
     told: list[protocol.DesiredAttempt] = []
     untold: dict[UUID, str] = {}
-    unhanded: dict[UUID, CannotHand | CannotMount] = {}
+    unhanded: dict[UUID, CannotHand | DataMissing] = {}
     for row in wanted:
         try:
             mounts = _mounts(row, spaces, mounting, cluster)
             step = steps.get(row.attempt_id)
             told.append(_assignment(row, pods[row.attempt_id], spaces, handing, step, mounts=mounts))
-        except (CannotHand, CannotMount) as error:
+        except (CannotHand, DataMissing) as error:
             unhanded[row.attempt_id] = error
         except ValueError as error:
             untold[row.attempt_id] = _without_values(error)
@@ -213,19 +213,19 @@ def _messages(
 def _mounts(
     row: _Row, spaces: "_Spaces", mounting: Mounting, cluster: _ToldCluster
 ) -> tuple[AssignedMount, ...]:
-    """Return what an attempt's pods mount; raise `CannotMount`, but of one whose pods were begun, which keep it."""
+    """Return what an attempt's pods mount; raise `DataMissing`, but of one whose pods were begun, which keep it."""
     if not row.mounts:
         return ()
     known = numbers(cluster.agent_version)
     try:
         if known is not None and known < SINCE_0_2.numbers:
-            raise CannotMount(
+            raise DataMissing(
                 "agent-too-old",
                 f"It mounts data, and the agent of {cluster.name} is {cluster.agent_version}: agents mount it since "
                 f"{SINCE_0_2.release}.",
             )
         return mounting.of(row.workload_id, spaces.namespace(row), row.mounts)
-    except CannotMount:
+    except DataMissing:
         if row.reported > 0:
             return ()
         raise
@@ -239,7 +239,7 @@ def _without_values(error: ValueError) -> str:
     return " ".join(str(error).split())[:500]
 
 
-def _put_back(unhanded: Mapping[UUID, "CannotHand | CannotMount"]) -> None:
+def _put_back(unhanded: Mapping[UUID, "CannotHand | DataMissing"]) -> None:
     """Put attempts back in the queue that cannot be handed what they name, or have what they mount, with reasons."""
     for attempt_id, why in unhanded.items():
         logger.info("Attempt %s is not handed what it names: %s", attempt_id, why.message)
