@@ -6,7 +6,6 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from agentlink.models import DataLocation
 from agentlink.tests.factories import make_cluster
 from chamber.models import User
 from teams.models import Role, Team
@@ -87,12 +86,12 @@ def test_operators_say_which_clusters_have_it(source: DataSource, operator: User
     assert "imagenet-ro" in content(signed_in(lead).get("/clusters/east/"))
     answer = browser.post("/data/nlp/imagenet/locate/", {"cluster": "nowhere"}, follow=True)
     assert "There is no cluster" in content(answer)
-    place = DataLocation.objects.get()
-    forget = f"/data/nlp/imagenet/locations/{place.pk}/remove/"
+    [place] = api(lead).get(API).json()["locations"]
+    forget = f"/data/nlp/imagenet/locations/{place['id']}/remove/"
     assert signed_in(lead).post(forget).status_code == 403
     assert "Add cluster" not in content(signed_in(lead).get(ONE))
     browser.post(forget)
-    assert not DataLocation.objects.exists()
+    assert api(lead).get(API).json()["locations"] == []
 
 
 def test_it_is_deleted_by_leads_only(source: DataSource, lead: User, owner: User) -> None:
