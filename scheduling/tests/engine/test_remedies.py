@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scheduling.checker.room import Rooms, is_offered, refusal, share_on
 from scheduling.engine import (
     GPU_MILLI,
+    DataSet,
     DependencyState,
     ElasticPreemption,
     GpuShare,
@@ -180,6 +181,7 @@ def _of_a_type_that_there_is(workload: WorkloadInfo, reason: Reason) -> Workload
 REMEDIES: dict[ReasonCode, Callable[[WorkloadInfo, Reason], WorkloadInfo]] = {
     ReasonCode.HELD: lambda workload, _: replace(workload, held=False),
     ReasonCode.DEPENDENCY_FAILED: lambda workload, _: replace(workload, dependency=DependencyState.NONE),
+    ReasonCode.DATA_ELSEWHERE: lambda workload, _: replace(workload, data=()),
     ReasonCode.NO_MATCHING_GPU_TYPE: _of_a_type_that_there_is,
     ReasonCode.NO_MATCHING_NODES: _anywhere,
     ReasonCode.LARGER_THAN_ANY_NODE: _smaller,
@@ -248,6 +250,7 @@ def test_who_makes_the_named_change_starts_or_has_another_reason(world: Snapshot
     ("code", "fields"),
     [
         ("held", {"held": True}),
+        ("data-elsewhere", {"data": (DataSet("imagenet", ("east",)),)}),
         ("dependency-failed", {"dependency": DependencyState.FAILED}),
         ("no-matching-gpu-type", {"gpu_types": ("B200",)}),
         ("no-matching-nodes", {"partition": "lab"}),
