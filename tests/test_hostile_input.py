@@ -69,6 +69,8 @@ NO_JSON = {
 TAKEN = {
     # An address is what Kubernetes and the registry say that it is.
     "image",
+    # A command is what the shell in the image says that it is.
+    "command",
     # What is no name, and shown as it is.
     "description",
     # A secret is what it is, and never shown.
@@ -77,6 +79,7 @@ TAKEN = {
     "group",
     # A box that is ticked, whatever it says.
     "required",
+    "writable",
     # Which part of the page was open.
     "tab",
 }
@@ -84,6 +87,8 @@ TAKEN = {
 LOOKED_AT_NEVER = {
     # Told in the list that the page leads back to.
     ("POST", "workloads:bulk"),
+    # Told on the page of the data source that it leads back to.
+    ("POST", "agentlink:data-locate"),
     # The link is opened first, and nothing is read before.
     ("POST", "chamber:link"),
     # A password may be of any letters, and none is kept.

@@ -18,6 +18,7 @@ from pydantic import (
 
 from chamber import invalid
 from chamber.errors import refusal_of
+from chamber.words import unfit_for_name
 from workloads import images, paths, quantities
 from workloads.credentials.kinds import variable_problem
 from workloads.data.written import MOST, Mount, checked
@@ -113,6 +114,13 @@ class EnvironmentValues(BaseModel):
     def _folder(cls, value: str) -> str:
         if value and (problem := paths.problem(value)):
             raise ValueError(problem)
+        return value
+
+    @field_validator("note")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        if value and (problem := unfit_for_name(value)):
+            raise ValueError(problem.replace("The name", "The note", 1))
         return value
 
     @field_validator("gpu_types")

@@ -73,6 +73,7 @@ def test_the_same_again_is_no_new_version(lead: User, team: Team) -> None:
         ({"shm_mib": 0}, "shm_mib", "at least 1 is allowed"),
         ({"scratch_mib": "17 TiB"}, "scratch_mib", "at most 16,777,216 is allowed"),
         ({"colour": "red"}, "colour", "There is no field 'colour'."),
+        ({"note": "a\u202eb"}, "note", "The note contains the character"),
         ({"note": "x" * 201}, "note", "at most 200 characters"),
         (
             {"pull_credential": "nlp/no"},
