@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('agentlink', '0021_clusters_are_bound_to_pools'),
-        ('workloads', '0014_data_sources'),
+        ('workloads', '0015_data_sources'),
     ]
 
     operations = [

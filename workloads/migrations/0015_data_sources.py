@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('teams', '0012_job_classes'),
-        ('workloads', '0013_images_that_ran'),
+        ('workloads', '0014_images_that_ran'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workloads', '0012_environments'),
+        ('workloads', '0013_environments'),
     ]
 
     operations = [
