@@ -178,8 +178,9 @@ def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[st
         "time_limit_seconds": _time_limit(full, team, setting.rules[team.slug]) if team else "",
         "depends_on": _unknown_workload(request, setting),
         "environment": _looks_secret(request, team, setting.rules[team.slug]) if team else "",
+        "array": _looks_secret_in_array(request, team, setting.rules[team.slug]) if team else "",
         "credentials": setting.credentials.problem(
-            request.credentials, request.environment, team, setting.rules[team.slug]
+            request.credentials, _variables(request), team, setting.rules[team.slug]
         )
         if team
         else "",
@@ -212,6 +213,19 @@ def _unknown_workload(request: SubmissionRequest, setting: SubmissionContext) ->
 
 def _looks_secret(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:
     return suspicious.problem(request.environment, allowed.plain_variables, team.name)
+
+
+def _looks_secret_in_array(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:
+    if request.array is None:
+        return ""
+    names = dict.fromkeys(request.array.parameters, "given")
+    return suspicious.problem(names, allowed.plain_variables, team.name)
+
+
+def _variables(request: SubmissionRequest) -> dict[str, str]:
+    """Return the variables of a workload, or of each member, by name."""
+    parameters = () if request.array is None else request.array.parameters
+    return {**request.environment, **dict.fromkeys(parameters, "")}
 
 
 def _priority(full: ResolvedRequest, team: Team, setting: SubmissionContext) -> str:

@@ -21,7 +21,8 @@ def unmet(ids: Collection[UUID]) -> dict[UUID, list[Workload]]:
     if ids:
         rows = Dependency.objects.filter(workload__in=ids).select_related(*SHOWN)
         for row in rows.exclude(needs__status=Status.COMPLETED).order_by("created_at", "pk"):
-            found[row.workload_id].append(row.needs)
+            if row.needs is not None:
+                found[row.workload_id].append(row.needs)
     return found
 
 

@@ -153,6 +153,16 @@ class SubmitForm(Form):
         "Starts after", help_text="Workloads that must complete first, by their names in URLs."
     )
 
+    array = _area(
+        "Members",
+        rows=3,
+        help_text="A range, such as 0-199; a grid, as lr=0.1,0.01 on a line for each parameter; or a CSV with a line "
+        "of names. Each member has its parameters as variables.",
+    )
+    max_parallel = _text(
+        "Members at once", help_text="At most so many have GPUs. Empty: any number.", inputmode="numeric"
+    )
+
     pods = _text("Pods", inputmode="numeric")
     gpus = _text("GPUs per pod", help_text="0.25, 0.5, 0.75, or whole ones.", inputmode="decimal")
     min_pods = _text(

@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "hold": (f"{_COMMANDS}.workloads:hold", "Keep pending workloads from starting."),
         "release": (f"{_COMMANDS}.workloads:release", "Let held workloads start again."),
         "requeue": (f"{_COMMANDS}.workloads:requeue", "Put ended workloads back into the queue."),
+        "arrays": (f"{_COMMANDS}.arrays:arrays", "Show arrays of workloads, and act on all their members."),
         "credentials": (f"{_COMMANDS}.credentials:credentials", "Keep secrets that pods of workloads get."),
     },
     "The organisation": {

@@ -16,7 +16,16 @@ from scheduling.models import Cycle, UsageSample
 from teams import retention
 from teams.models import AuditEvent, AuditSeal, AuditUnsealed
 from teams.retention import RetentionKind
-from workloads.models import Attempt, AttemptNotes, Checkpoint, Dependency, Event, NamedCredential, Workload
+from workloads.models import (
+    Attempt,
+    AttemptNotes,
+    Checkpoint,
+    Dependency,
+    Event,
+    NamedCredential,
+    Workload,
+    WorkloadArray,
+)
 
 LEAST_SPAN = timedelta(hours=1)
 """What a younger kind grows by a day cannot be told yet."""
@@ -47,6 +56,7 @@ KINDS = (
             AttemptNotes,
             Checkpoint,
             NamedCredential,
+            WorkloadArray,
         ),
         (Workload, "created_at"),
     ),

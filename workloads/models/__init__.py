@@ -1,11 +1,12 @@
 """What users submit, its attempts, and everything that happened to it."""
 
 from teams.models import OnPreemption
+from workloads.models.array import WorkloadArray
 from workloads.models.attempt import Attempt, EndReason, Phase
 from workloads.models.credential import Credential, CredentialKind, NamedCredential
 from workloads.models.event import Event, EventKind
 from workloads.models.notes import AttemptNotes, Checkpoint
-from workloads.models.submission import Dependency, SubmissionKey
+from workloads.models.submission import Dependency, DependencyKind, SubmissionKey
 from workloads.models.workload import Status, Workload
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Credential",
     "CredentialKind",
     "Dependency",
+    "DependencyKind",
     "EndReason",
     "Event",
     "EventKind",
@@ -24,4 +26,5 @@ __all__ = [
     "Status",
     "SubmissionKey",
     "Workload",
+    "WorkloadArray",
 ]
