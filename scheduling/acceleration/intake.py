@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from scheduling.acceleration.leaf_candidates import LeafCandidates
 from scheduling.acceleration.waiting_index import Rows
@@ -44,10 +44,15 @@ class Intake(Eligibility):
         self._pool_requests: dict[tuple[PoolFit, int | None, bool], PoolRequest] = {}
 
     def join(
-        self, workloads: Iterable[WorkloadInfo], now: int, entries: Entries, out: dict[str, Out]
+        self,
+        workloads: Iterable[WorkloadInfo],
+        now: int,
+        entries: Entries,
+        out: dict[str, Out],
+        beyond: Collection[str] = (),
     ) -> dict[str, Rows]:
         """Returns the workloads that join the queue of each pool. One that joins several is one of the ``entries``, one
-        that joins none is ``out``, with the reason.
+        that joins none is ``out``, with the reason. Those ``beyond`` the limit of their array join none.
         """
         known, leaf_of, admitting = self._fits, self._tree.leaf_of, self._admitting
         queues: dict[str, Rows] = {pool_id: _Rows() for pool_id in self._pools}
@@ -57,6 +62,9 @@ class Intake(Eligibility):
                 if reason is not None:
                     out[workload.id] = (None, reason)
                     continue
+            if workload.array is not None and workload.id in beyond:
+                out[workload.id] = (None, reasons.array_limit(workload))
+                continue
             fits = known.get(what_it_asks(workload)) or self._fits_of(workload)
             leaf, priority = leaf_of[workload.team], workload.priority
             alike = (fits, leaf, priority >= RESERVED_PRIORITY)

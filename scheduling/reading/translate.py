@@ -160,6 +160,7 @@ class Circumstances:
 def workload(row: Row, circumstances: Circumstances) -> engine.WorkloadInfo:
     """Return a workload that waits, as it stands in its own row."""
     share, limit = row["gpu_milli"], row["time_limit_seconds"]
+    parallel = row.get("array__max_parallel")
     return engine.WorkloadInfo(
         id=str(row["id"]),
         name=str(row["id"]),
@@ -183,6 +184,8 @@ def workload(row: Row, circumstances: Circumstances) -> engine.WorkloadInfo:
         dependency=circumstances.dependency,
         backing_off_until=milliseconds(row["backoff_until"]),
         on_preemption=engine.AfterPreemption(row["on_preemption"]),
+        array=str(row["array_id"]) if parallel else None,
+        max_parallel=parallel,
     )
 
 

@@ -28,6 +28,7 @@ from .rows import AllNames, KindNames, row_names
 MAX_PRIORITY = 1_000_000
 MAX_PODS = 100_000
 MAX_PLACED_PODS = 1_000_000
+MAX_MEMBERS = 1_000_000
 MAX_PREEMPTIONS = 1_000_000
 FRACTIONS_MILLI = (250, 500, 750)
 REQUEST_KEYS = ("gpus", "gpu_memory_mib", "gpu_milli")
@@ -58,6 +59,8 @@ WORKLOAD_KEYS = frozenset(
         "preemptions",
         "depends_on",
         "held",
+        "array",
+        "max_parallel",
         "tolerations",
         "on_preemption",
         "duration",
@@ -140,6 +143,8 @@ def _row(
         held=fields.boolean("held", False),
         dependency=_dependency(fields, status),
         on_preemption=fields.choice("on_preemption", AfterPreemption, AfterPreemption.REQUEUE),
+        array=fields.text("array"),
+        max_parallel=_max_parallel(fields),
     )
     return WorkloadRow(
         line=fields.line,
@@ -153,6 +158,14 @@ def _row(
         duration_ms=fields.duration("duration", low=1),
         depends_on=fields.texts("depends_on"),
     )
+
+
+def _max_parallel(fields: Fields) -> int | None:
+    """How many members of its array may be placed at once; given with the array, and only then."""
+    if fields.has("array") is not fields.has("max_parallel"):
+        given, missing = ("array", "max_parallel") if fields.has("array") else ("max_parallel", "array")
+        raise fields.refusal(given, f"allowed is {given} with {missing}")
+    return fields.optional_integer("max_parallel", 1, MAX_MEMBERS)
 
 
 def _submitted(fields: Fields, status: OpenStatus, *, future: bool) -> int | None:

@@ -29,6 +29,7 @@ class ReasonCode(StrEnum):
     WAITING_FOR_DEPENDENCY = "waiting-for-dependency"
     DEPENDENCY_FAILED = "dependency-failed"
     BACKING_OFF = "backing-off"
+    ARRAY_LIMIT = "array-limit"
     POOL_PAUSED = "pool-paused"
     CLUSTER_OFFLINE = "cluster-offline"
     NO_MATCHING_GPU_TYPE = "no-matching-gpu-type"

@@ -321,7 +321,8 @@ class WorkloadInfo:
     nothing. ``pool`` and ``placements`` are those of a placed or stopping one; a QUEUED one's devices may still be
     held by a STOPPING one. ``submitted_at`` is the original submission, which a requeue keeps. ``started_at`` is
     when a RUNNING one began. ``preemptions_24h`` counts how often it was preempted in the last 24 hours.
-    ``shares_with`` are those with whose pods its own may share a device (``shared_by``).
+    ``shares_with`` are those with whose pods its own may share a device (``shared_by``). ``array`` names the array that
+    it is a member of, where that has at most ``max_parallel`` members placed at once.
     """
 
     id: str
@@ -352,6 +353,8 @@ class WorkloadInfo:
     backing_off_until: int | None = None
     on_preemption: AfterPreemption = AfterPreemption.REQUEUE
     shares_with: tuple[str, ...] = ()
+    array: str | None = None
+    max_parallel: int | None = None
 
     @property
     def reserved(self) -> bool:

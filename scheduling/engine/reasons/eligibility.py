@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -76,11 +76,15 @@ class Eligibility:
         self._requests = requests
         self._fits: dict[tuple[Hashable, ...], tuple[PoolFit, ...]] = {}
 
-    def sort(self, workloads: Iterable[WorkloadInfo], now: int) -> SortedWorkloads:
-        """Where each of these workloads stands."""
+    def sort(
+        self, workloads: Iterable[WorkloadInfo], now: int, beyond: Collection[str] = ()
+    ) -> SortedWorkloads:
+        """Where each of these workloads stands. Those ``beyond`` the limit of their array stand in no queue."""
         found = SortedWorkloads({pool_id: [] for pool_id in self._pools})
         for workload in workloads:
             reason = sentences.of_workload(workload, now)
+            if reason is None and workload.id in beyond:
+                reason = sentences.array_limit(workload)
             if reason is not None:
                 found.out[workload.id] = (None, reason)
                 continue
