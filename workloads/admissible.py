@@ -5,7 +5,6 @@ allow it.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
-from uuid import UUID
 
 from chamber.errors import MOST_COMPARED, NotAllowed, NotVisible, Refusal
 from chamber.words import count, nearest
@@ -21,20 +20,17 @@ from workloads import known
 from workloads.credentials import suspicious
 from workloads.credentials.naming import KnownCredentials
 from workloads.known import KnownPools, SliceType
-from workloads.models import Workload
+from workloads.known_needs import KnownNeeds
 from workloads.quantities import WHOLE_MILLI, gpus_text
 from workloads.requests import SubmissionRequest, Unreadable, refusal
 from workloads.resolved import ResolvedRequest, no_memory_of_its_own, on_devices_of_its_own, resolve
-
-MOST_HINTS = 10
-"""Workloads that are looked for by name where what a submission depends on is not there, each a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionContext:
     """What submissions are checked against, read once for all of them.
 
-    `needed` gives the ids of workloads that are depended on by slug, `meant` a hint for each slug that is none.
+    `needed` says what others start after: `KnownNeeds`.
     """
 
     teams: dict[str, Team]
@@ -43,8 +39,7 @@ class SubmissionContext:
     roles: dict[str, set[Role]]
     limits: dict[str, PriorityLimits]
     classes: OrganisationClasses
-    needed: dict[str, UUID]
-    meant: dict[str, str]
+    needed: KnownNeeds
     pools: KnownPools
     credentials: KnownCredentials
 
@@ -57,8 +52,6 @@ class SubmissionContext:
         """
         slugs = {request.team for request in requests}
         teams = _teams(by, slugs)
-        depended_on = {slug for request in requests for slug in request.depends_on}
-        needed = _needed(by, depended_on)
         by_team = rules.effective_rules_by_team(teams.values())
         of_teams = {slug: by_team[team.pk] for slug, team in teams.items()}
         roles = {slug: roles_on(by.user, team) for slug, team in teams.items()} if by.user else {}
@@ -69,8 +62,7 @@ class SubmissionContext:
             roles=roles,
             limits={slug: rules.limits_for(held, of_teams[slug]) for slug, held in roles.items()},
             classes=OrganisationClasses.read(teams.values()),
-            needed=needed,
-            meant=_meant(by, depended_on - needed.keys()),
+            needed=KnownNeeds.read(by, requests),
             pools=known.pools(),
             credentials=KnownCredentials.read(
                 by, {each for request in requests for each in request.credentials}
@@ -140,19 +132,6 @@ def _named(unreadable: Unreadable, setting: SubmissionContext) -> list[dict[str,
     return [request.as_written(_of_names(request, setting)) if request else {} for request in unreadable.rest]
 
 
-def _needed(by: Actor, slugs: Collection[str]) -> dict[str, UUID]:
-    if not slugs or by.user is None:
-        return {}
-    return dict(Workload.objects.visible_to(by.user).filter(slug__in=slugs).values_list("slug", "pk"))
-
-
-def _meant(by: Actor, unknown: Collection[str]) -> dict[str, str]:
-    if not unknown or by.user is None:
-        return {}
-    seen = Workload.objects.visible_to(by.user)
-    return {slug: seen.meant_by(slug) for slug in sorted(unknown)[:MOST_HINTS]}
-
-
 def check(request: SubmissionRequest, setting: SubmissionContext) -> dict[str, str]:
     """Return a sentence for each field of a request that cannot be taken; empty where it can."""
     team = setting.teams.get(request.team)
@@ -176,7 +155,7 @@ def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[st
         if setting.pools.gpu_types
         else "",
         "time_limit_seconds": _time_limit(full, team, setting.rules[team.slug]) if team else "",
-        "depends_on": _unknown_workload(request, setting),
+        "depends_on": setting.needed.problem(request),
         "environment": _looks_secret(request, team, setting.rules[team.slug]) if team else "",
         "array": _looks_secret_in_array(request, team, setting.rules[team.slug]) if team else "",
         "credentials": setting.credentials.problem(
@@ -201,13 +180,6 @@ def _unknown(named: Sequence[str], known: Collection[str], noun: str) -> str:
             allowed = ", ".join(sorted(known)[:10]) or "none"
             hint = nearest(name, known) or f" There are: {allowed}."
             return f"There is no {noun} {name!r}.{hint}"
-    return ""
-
-
-def _unknown_workload(request: SubmissionRequest, setting: SubmissionContext) -> str:
-    for slug in request.depends_on:
-        if slug not in setting.needed:
-            return f"There is no workload {slug!r} that it could depend on.{setting.meant.get(slug, '')}"
     return ""
 
 

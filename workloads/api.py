@@ -20,7 +20,7 @@ from chamber.rest import MAX_CURSOR, MAX_LIMIT, etag, limit_of, short_of
 from chamber.standing import StreamStanding
 from teams.api.requests import actor, one_page, person
 from teams.models import Team
-from workloads import actions, listing, variables, warnings, watch
+from workloads import actions, chains, listing, variables, warnings, watch
 from workloads.admissible import completed
 from workloads.arrays import shapes as array_shapes
 from workloads.models import Workload
@@ -201,9 +201,8 @@ class OneWorkload(APIView):
     def get(self, request: Request, slug: str) -> Response:
         """Return the workload, with the ETag of its version."""
         workload = workload_for(request, slug)
-        needed = Workload.objects.visible_to(person(request)).filter(needed_by__workload=workload)
-        slugs = list(needed.order_by("-submitted_at").values_list("slug", flat=True))
-        body = {**shown([workload], person(request))[0], "depends_on": slugs}
+        needed = [need.written for need in chains.needs_of(workload, person(request))]
+        body = {**shown([workload], person(request))[0], "depends_on": needed}
         return Response(body, headers={"ETag": etag(workload.version)})
 
 

@@ -150,7 +150,9 @@ class SubmitForm(Form):
     )
     annotations = _area("Annotations", rows=2, help_text="name=value, one on each line.")
     depends_on = _text(
-        "Starts after", help_text="Workloads that must complete first, by their names in URLs."
+        "Starts after",
+        help_text="Workloads or arrays that must complete first, by their names in URLs; afterany: or afternotok: "
+        "before a name lets another end do.",
     )
 
     array = _area(

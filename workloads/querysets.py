@@ -108,7 +108,9 @@ class WorkloadQuerySet(models.QuerySet["Workload"]):
 
         return self.annotate(
             waits_for_others=Exists(Dependency.objects.filter(workload=OuterRef("pk"))),
-            is_awaited=Exists(Dependency.objects.filter(needs=OuterRef("pk"))),
+            is_awaited=Exists(
+                Dependency.objects.filter(Q(needs=OuterRef("pk")) | Q(needs_array=OuterRef("array")))
+            ),
         )
 
 

@@ -29,7 +29,7 @@ from chamber.errors import Refusal
 from chamber.words import as_name, count, unfit_for_name
 from teams import durations
 from teams.durations import duration_text
-from workloads import metadata, quantities
+from workloads import metadata, needs, quantities
 from workloads.arrays import asked as arrays
 from workloads.described import ARRAY, describe
 from workloads.models import OnPreemption
@@ -208,7 +208,9 @@ class SubmissionRequest(BaseModel):
     array: Annotated[arrays.ArrayRequest | None, PlainValidator(arrays.read), WithJsonSchema(ARRAY)] = None
     max_parallel: int | None = Field(default=None, ge=1, le=arrays.MOST_MEMBERS)
 
-    depends_on: list[Slug] = Field(default_factory=list, max_length=100)
+    depends_on: list[Annotated[str, StringConstraints(max_length=needs.LONGEST, min_length=1)]] = Field(
+        default_factory=list, max_length=100
+    )
     hold: bool = False
 
     @model_validator(mode="before")
@@ -262,10 +264,15 @@ class SubmissionRequest(BaseModel):
             raise ValueError(f"{invalid.shown(value)} is no number.")
         return value
 
-    @field_validator("gpu_types", "tolerations", "pools", "depends_on", "credentials")
+    @field_validator("gpu_types", "tolerations", "pools", "credentials")
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
         return list(dict.fromkeys(value))
+
+    @field_validator("depends_on")
+    @classmethod
+    def _known_kinds(cls, value: list[str]) -> list[str]:
+        return needs.checked(value)
 
     @field_validator("min_pods")
     @classmethod
@@ -351,6 +358,11 @@ class SubmissionRequest(BaseModel):
     def size(self) -> int:
         """Return how many workloads it makes."""
         return 1 if self.array is None else self.array.size
+
+    @property
+    def needs(self) -> list[needs.AskedNeed]:
+        """Return what it starts after."""
+        return [needs.AskedNeed.parse(text) for text in self.depends_on]
 
     @property
     def gpu_milli(self) -> int | None:

@@ -10,8 +10,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from chamber import limits, live
+from chamber.bulk import insert_each
 from chamber.errors import Conflict, Refusal
-from chamber.ids import unique_slug
+from chamber.ids import new_ids, unique_slug
 from chamber.transactions import keep
 from chamber.words import count
 from teams.actors import Actor
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 KEY_KEPT = timedelta(hours=24)
 LONGEST_KEY = 200
 TRIES = 3
+NEEDS = ("id", "workload", "needs", "needs_array", "kind", "created_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +190,9 @@ def _create(
     now = timezone.now()
     # Teams are not archived or moved, and workloads that are needed not deleted, between our look and our commit.
     keep(Team.objects.filter(slug__in={request.team for request in requests}))
-    if needed := {slug for request in requests for slug in request.depends_on}:
+    if needed := {need.name for request in requests for need in request.needs}:
         keep(Workload.objects.filter(slug__in=needed))
+        keep(WorkloadArray.objects.filter(slug__in=needed))
     setting = SubmissionContext.read(by, requests)
     keep(Credential.objects.filter(pk__in={row.pk for row in setting.credentials.named.values()}))
     prepared = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
@@ -199,11 +202,6 @@ def _create(
     workloads = [workload for workload, _ in single]
     Workload.objects.bulk_create(workloads)
     Event.objects.bulk_create(_first_event(*pair, by, now, message) for pair in single)
-    Dependency.objects.bulk_create(
-        Dependency(workload=workload, needs_id=setting.needed[slug])
-        for workload, request in single
-        for slug in dict.fromkeys(request.depends_on)
-    )
     NamedCredential.objects.bulk_create(
         row
         for workload, request in single
@@ -214,6 +212,7 @@ def _create(
     arrays = [
         _array(*pair, setting, by=by, at=now, message=message) for pair in pairs if pair[1].array is not None
     ]
+    _write_needs(prepared, requests, arrays, setting)
     if key is not None:
         SubmissionKey.objects.filter(owner=owner, key=key, created_at__lte=now - KEY_KEPT).delete()
         SubmissionKey.objects.create(
@@ -248,11 +247,29 @@ def _array(
     text = _first_words(template, request, message)
     new = members.create(template, request.array, request.max_parallel, by=by, at=at, message=text)
     members.name_credentials(new, setting.credentials.of(request.credentials))
-    needed = [setting.needed[slug] for slug in dict.fromkeys(request.depends_on)]
-    Dependency.objects.bulk_create(
-        Dependency(workload_id=key, needs_id=each) for key in new.ids for each in needed
-    )
     return new
+
+
+def _write_needs(
+    prepared: Sequence[Workload],
+    requests: Sequence[SubmissionRequest],
+    arrays: Sequence[NewArray],
+    setting: SubmissionContext,
+) -> None:
+    """Store what each workload, and each member of an array, starts after; others of the request are there by now."""
+    known, left = setting.needed, iter(arrays)
+    new = [None if request.array is None else next(left) for request in requests]
+    rows: list[tuple[UUID, UUID | None, UUID | None, str]] = []
+    for workload, request, of in zip(prepared, requests, new, strict=True):
+        for need in request.needs:
+            one, array = known.workloads.get(need.name), known.arrays.get(need.name)
+            if one is None and array is None:
+                place = known.beside[need.name][0]
+                beside = new[place]
+                one, array = (prepared[place].pk, None) if beside is None else (None, beside.array.pk)
+            rows += [(key, one, array, need.kind) for key in ([workload.pk] if of is None else of.ids)]
+    at = timezone.now()
+    insert_each(Dependency, NEEDS, [(pk, *row, at) for pk, row in zip(new_ids(len(rows)), rows, strict=True)])
 
 
 def prepare(

@@ -49,7 +49,7 @@ def _actor(request: HttpRequest) -> Actor:
 def _found(request: HttpRequest, slug: str) -> Workload:
     # Whether it was adopted, by the name of the relation: the room that owns that lies above this one.
     rows = Workload.objects.visible_to(request.user).select_related(
-        "team", "owner", "pool", "attempt", "adopted_job__cluster", "adopted_job__named_owner"
+        "team", "owner", "pool", "attempt", "array", "adopted_job__cluster", "adopted_job__named_owner"
     )
     return one_of(rows.with_dependence().with_placed_pods(), "workload", slug=slug)
 

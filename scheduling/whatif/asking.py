@@ -97,7 +97,7 @@ def of_nodes(
 def of_workload(*, by: Actor, request: SubmissionRequest) -> DraftEdits:
     """Return a draft with a workload more; raises what submitting it would be refused with."""
     workload = prepare(by=by, requests=[request])[0]
-    around = Circumstances(dependency_of(request.depends_on))
+    around = Circumstances(dependency_of(request.needs))
     newcomer = translate.workload({name: getattr(workload, name) for name in ASKED}, around)
     return DraftEdits(newcomers=(newcomer,))
 

@@ -44,7 +44,7 @@ def preview(*, by: Actor, request: SubmissionRequest) -> Preview:
     Raises what `submit` would refuse it with.
     """
     workload = prepare(by=by, requests=[request])[0]
-    around = Circumstances(dependency_of(request.depends_on))
+    around = Circumstances(dependency_of(request.needs))
     newcomer = translate.workload({name: getattr(workload, name) for name in ASKED}, around)
     picture = recent.picture(at_most=PICTURE_KEPT)
     snapshot = replace(picture.snapshot, workloads=(*picture.snapshot.workloads, newcomer))

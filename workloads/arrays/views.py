@@ -13,6 +13,7 @@ from chamber.errors import Conflict, one_of
 from chamber.http import Watched, page
 from chamber.words import span
 from teams.actors import Actor, Via
+from workloads import chains
 from workloads.arrays import acts, counts
 from workloads.arrays.asked import VALUE
 from workloads.arrays.counts import ArrayCounts
@@ -48,6 +49,7 @@ def array_detail(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {
         **told(array, counted, now),
         "array": array,
+        "chain": chains.chain_of(array, user),
         "status": status,
         "place": _members(array, counted, status).get_page(request.GET.get("page")),
         "more_parameters": array.parameters[PARAMETERS_SHOWN:],

@@ -100,7 +100,10 @@ OPTIONS = [
     ),
     click.option("--max-parallel", type=int, help="Members of the array that have GPUs at once, at most."),
     click.option(
-        "--depends-on", multiple=True, metavar="WORKLOAD", help="Start only after this has completed."
+        "--depends-on",
+        multiple=True,
+        metavar="[KIND:]NAME",
+        help="Start only after this workload or array has completed; KIND afterany or afternotok: after another end.",
     ),
     click.option("--hold", is_flag=True, default=None, help="Keep it from starting until `chamber release`."),
 ]
