@@ -62,7 +62,9 @@ def array_detail(request: HttpRequest, slug: str) -> HttpResponse:
     }
     if context["sees_values"]:
         for member in context["place"].object_list:
-            vars(member)["parameters"] = [member.environment.get(name, "") for name in context["columns"]]
+            vars(member)["parameters"] = [
+                (heading(name), member.environment.get(name, "")) for name in context["columns"]
+            ]
     return page(request, "workloads/array.html", context, fragment="workloads/_array.html", watched=watched)
 
 
@@ -88,6 +90,11 @@ def _members(array: WorkloadArray, counted: ArrayCounts, status: str) -> "Pagina
     pages = Paginator(rows, MEMBERS_SHOWN)
     vars(pages)["count"] = counted.of(status) if status else counted.total
     return pages
+
+
+def heading(name: str) -> str:
+    """Return what the column of a parameter is called."""
+    return "Value" if name == VALUE else name
 
 
 def _can(array: WorkloadArray, counted: ArrayCounts) -> dict[str, int]:
