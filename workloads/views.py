@@ -28,6 +28,8 @@ from workloads import actions, detail, form_values, forms, listing, manifests, w
 from workloads import statuses as reference
 from workloads.admissible import range_text
 from workloads.arrays import folding
+from workloads.arrays import views as arrays
+from workloads.arrays.asked import TOLD
 from workloads.credentials import naming
 from workloads.models import Workload
 from workloads.requests import SubmissionRequest
@@ -228,8 +230,9 @@ def submit(request: HttpRequest) -> HttpResponse:
         )
     if request.method == "POST" and "propose" not in request.POST:
         return _take(request)
-    if "clone" in request.GET:
-        content = _copied(request, request.GET["clone"])
+    if "clone" in request.GET or "array" in request.GET:
+        copied = _copied_array if "array" in request.GET else _copied
+        content = copied(request, request.GET.get("array") or request.GET["clone"])
         proposals = _proposals(request, str(content["team"]))
         values = form_values.values_of(content, proposals)
         values["manifest"] = manifests.to_yaml(content)
@@ -327,6 +330,32 @@ def _copied(request: HttpRequest, slug: str) -> dict[str, object]:
             f"Not copied, for you may not use {'it' if len(left) == 1 else 'them'} here: the "
             f"{plural(len(left), 'credential')} {', '.join(left)}. Name your own instead, or what runs has none.",
         )
+    return content
+
+
+def _copied_array(request: HttpRequest, slug: str) -> dict[str, object]:
+    """Return what an array was asked for. Values of parameters are left out for whoever may not see them: then it is a
+    workload without an array.
+    """
+    array, user = arrays.found(request, slug), _user(request)
+    first = (
+        Workload.objects.filter(array=array).order_by("array_index").values_list("slug", flat=True).first()
+    )
+    if first is None:
+        raise no_such("array", slug)
+    content = _copied(request, first)
+    own = {*array.parameters, *TOLD}
+    variables = cast("dict[str, str]", content.pop("environment", {}))
+    if kept := {name: value for name, value in variables.items() if name not in own}:
+        content["environment"] = kept
+    if "range" not in array.asked and not arrays.shows_values(array, user):
+        messages.warning(
+            request, "Not copied: the parameters, whose values are shown to its owner. Give your own."
+        )
+        return content
+    content["array"] = array.asked
+    if array.max_parallel:
+        content["max_parallel"] = array.max_parallel
     return content
 
 

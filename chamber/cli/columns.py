@@ -92,6 +92,7 @@ DESCRIBED = [
     Column("Labels", _pairs("labels")),
     Column("Annotations", _pairs("annotations", ": ")),
     Column("Starts after", lambda w: w.get("depends_on")),
+    Column("Array", lambda w: w.get("array")),
     Column("Grace period", lambda w: duration(w["grace_seconds"])),
     Column("On preemption", lambda w: w["on_preemption"].capitalize()),
     Column("Requeues allowed", lambda w: w["max_requeues"]),

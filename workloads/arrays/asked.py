@@ -102,7 +102,7 @@ class ArrayRequest:
             for name, values in zip(self.names, self.columns, strict=True):
                 csv.writer(written, lineterminator="\n").writerow([f"{name}={values[0]}", *values[1:]])
             return written.getvalue().rstrip("\n")
-        csv.writer(written, lineterminator="\n").writerows([self.parameters or ("value",), *self.rows])
+        csv.writer(written, lineterminator="\n").writerows([self.names, *self.rows])
         return written.getvalue().rstrip("\n")
 
 
@@ -289,7 +289,7 @@ def _names(names: Sequence[str]) -> tuple[str, ...]:
                 f"{invalid.shown(name)} is no name of a parameter: it becomes a variable, so use letters, digits and "
                 f"underscores, begin with none of the digits, and take at most {LONGEST_NAME} characters."
             )
-        if name.upper().startswith(OURS):
+        if name.upper().startswith(OURS) and tuple(names) != (VALUE,):
             raise ValueError(
                 f"The parameter {name} is named like variables of Chamber ({OURS}...): choose another name."
             )

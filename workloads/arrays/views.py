@@ -56,7 +56,7 @@ def array_detail(request: HttpRequest, slug: str) -> HttpResponse:
         "columns": (array.parameters or ([VALUE] if "list" in array.asked else []))[:PARAMETERS_SHOWN],
         "query": f"status={status}" if status else "",
         "statuses": [(each.value, each.label, n) for each, n in counted.shown],
-        "sees_values": sees_values(user, _first(array)),
+        "sees_values": shows_values(array, user),
         "may_control": acts.is_controlled_by(user, array),
         "can": _can(array, counted),
     }
@@ -78,9 +78,11 @@ def told(array: WorkloadArray, counted: ArrayCounts, now: Any) -> dict[str, Any]
     }
 
 
-def _first(array: WorkloadArray) -> Workload:
-    """Return what stands for a member where only its owner and team matter."""
-    return Workload(owner=array.owner, team=array.team)
+def shows_values(array: WorkloadArray, user: "User") -> bool:
+    """Return whether somebody sees the values of its parameters, which are variables of its members. Its team and owner
+    must be loaded.
+    """
+    return sees_values(user, Workload(owner=array.owner, team=array.team))
 
 
 def _members(array: WorkloadArray, counted: ArrayCounts, status: str) -> "Paginator[Workload]":

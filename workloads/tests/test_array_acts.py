@@ -262,3 +262,44 @@ def test_pace_says_how_long_the_rest_takes(array: WorkloadArray) -> None:
     assert counted.left(now) == timedelta(minutes=20)
     assert ArrayCounts({"completed": 1, "running": 2}, now - timedelta(minutes=10)).left(now) is None
     assert ArrayCounts({"completed": 3}, now - timedelta(minutes=10)).left(now) is None
+
+
+@pytest.mark.parametrize(
+    "asked", [{"grid": {"lr": ["0.1", "1"], "seed": ["1"]}}, {"list": ["en", "de"]}, {"range": "3-9:3"}]
+)
+def test_cloned_it_is_the_same_array_again(signed_in: Client, pool: Any, asked: dict[str, Any]) -> None:
+    body = {
+        "name": "sweep",
+        "team": "nlp",
+        "image": "train:1",
+        "array": asked,
+        "environment": {"EPOCHS": "3"},
+    }
+    made = signed_in.post("/api/v1/workloads/", {**body, "max_parallel": 2}, content_type="application/json")
+    (first,) = WorkloadArray.objects.all()
+    assert made.status_code == 201
+    form = signed_in.get("/workloads/submit/", {"array": first.slug}).context["form"]
+    filled = {name: form[name].value() or "" for name in form.fields}
+    assert filled["environment"] == "EPOCHS=3"
+    signed_in.post("/workloads/submit/", {**filled, "tab": "", "pools": ""})
+    again = WorkloadArray.objects.latest("pk")
+    assert again != first
+    assert (again.max_parallel, again.parameters, again.size) == (2, first.parameters, first.size)
+
+    def variables(array: WorkloadArray) -> list[dict[str, str]]:
+        rows = (
+            Workload.objects.filter(array=array).order_by("array_index").values_list("environment", flat=True)
+        )
+        return [{**row, "CHAMBER_ARRAY": ""} for row in rows]
+
+    assert variables(again) == variables(first)
+
+
+def test_who_does_not_see_values_clones_none(array: WorkloadArray, team: Team, pool: Any) -> None:
+    WorkloadArray.objects.update(parameters=["lr"], asked={"grid": {"lr": ["0.0125"]}})
+    Workload.objects.update(environment={"lr": "0.0125"})
+    mate = Client()
+    mate.force_login(member(team, Role.RESEARCHER, "mate"))
+    answer = mate.get("/workloads/submit/", {"array": "sweep-1"})
+    assert "0.0125" not in answer.content.decode()
+    assert not answer.context["form"]["array"].value()
