@@ -441,6 +441,27 @@ class PoolForm(Form):
         help_text="For workloads that request none. Empty: three quarters of what the nodes have; 0: none.",
     )
 
+    peak_hours = LinesField(
+        label="Peak hours",
+        help_text="For example mon-fri 08:00-18:00, one entry a line: then large elastic workloads wait. Empty: none.",
+    )
+    peak_zone = forms.CharField(
+        label="Time zone of the peak hours",
+        max_length=60,
+        required=False,
+        empty_value="UTC",
+        help_text="For example Europe/Berlin. Empty: UTC.",
+    )
+    peak_max_gpus = forms.FloatField(
+        label="GPUs of a workload in peak hours, at most",
+        required=False,
+        min_value=0,
+        help_text="Larger elastic workloads wait for their end. Empty: no limit.",
+    )
+    peak_classes = LinesField(
+        label="Job classes that wait in peak hours", help_text="One name a line; elastic workloads only."
+    )
+
     POLICY = (
         "queueing",
         "elastic_preemption",
@@ -453,6 +474,10 @@ class PoolForm(Form):
         "default_time_limit_seconds",
         "cpu_per_gpu",
         "memory_mib_per_gpu",
+        "peak_hours",
+        "peak_zone",
+        "peak_max_gpus",
+        "peak_classes",
     )
 
     def __init__(self, data: Any = None, *, pool: Pool) -> None:

@@ -43,10 +43,15 @@ ARRAY: Schema = {
         NULL,
     ],
 }
+MOMENT: Schema = {
+    "anyOf": [{"type": "string", "maxLength": 80}, {"type": "number", "minimum": 0}, NULL],
+    "description": "A time with its zone (2026-12-01T20:00Z, 2026-12-01 20:00 Europe/Berlin), or one from now (2h).",
+}
 OF_A_NAME: dict[str, Schema] = {
     "command": {"anyOf": [{"type": "string"}, WORDS, NULL]},
     **dict.fromkeys(("node_selector", "environment", "labels", "annotations"), TEXTS),
     **dict.fromkeys(("fail_if_impossible", "read_notes", "hold"), TRUTH),
+    **dict.fromkeys(("start_after", "deadline"), MOMENT),
 }
 """Fields that are written in ways of their own."""
 

@@ -17,7 +17,7 @@ from teams.permissions import Permission, paths_where
 from teams.querysets import TeamQuerySet
 from workloads import known, manifests
 from workloads.admissible import completed
-from workloads.models import OnPreemption
+from workloads.models import OnDeadline, OnPreemption
 from workloads.quantities import gpus_text
 from workloads.requests import SubmissionRequest, Unreadable
 
@@ -202,6 +202,11 @@ class SubmitForm(Form):
     max_requeues = _text("Returns to the queue at most", help_text="Times.", inputmode="numeric")
     max_retries = _text("Retries after a failure", help_text="0 to try once only.", inputmode="numeric")
     grace_seconds = _text("Time to write a checkpoint", help_text="Between the notice and the end.")
+    start_after = _text(
+        "Earliest start", help_text="In 8h, or at 2026-12-01 20:00 Europe/Berlin. Empty: at once."
+    )
+    deadline = _text("Start deadline", help_text="If it has not started by then, it ends. Empty: none.")
+    on_deadline = _choice("After the deadline", OnDeadline.choices)
     hold = forms.BooleanField(label="Hold it until I release it", required=False)
     fail_if_impossible = forms.BooleanField(label="Give up where it can never run", required=False)
 

@@ -8,7 +8,7 @@ import yaml
 
 from chamber.errors import Refusal, TooLarge
 from teams.durations import duration_text
-from workloads import quantities, variables
+from workloads import quantities, times, variables
 from workloads.chains import ShownNeed
 from workloads.defaults import CPU, MEMORY
 from workloads.models import Workload
@@ -212,6 +212,7 @@ def content_of(
         "on_preemption": str(workload.on_preemption),
         "max_requeues": workload.max_requeues,
         "max_retries": workload.max_retries,
+        **times.asked(workload),
         "fail_if_impossible": workload.fail_if_impossible,
         "read_notes": bool(workload.read_notes),
         "depends_on": [need.written for need in needs],

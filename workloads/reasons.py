@@ -23,6 +23,7 @@ NEXT_STEPS = {
     "exit-code": "Read the end of its logs, mend the cause, and requeue it.",
     "pod-failed": "Mend what the message names, and requeue it.",
     "dependency-failed": "Mend and requeue what it depends on, then requeue this one.",
+    "deadline-passed": "Submit it again with a later deadline, or requeue it: then it has none.",
     "preempted": "Requeue it. With on_preemption: requeue it returns to the queue by itself.",
     "too-many-requeues": "Requeue it, or ask for GPUs inside your team's guarantee (priority 100 and above).",
     "cancelled": "Requeue it to run it after all.",

@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Self
 
@@ -29,10 +30,10 @@ from chamber.errors import Refusal
 from chamber.words import as_name, count, unfit_for_name
 from teams import durations
 from teams.durations import duration_text
-from workloads import metadata, needs, quantities
+from workloads import metadata, needs, quantities, times
 from workloads.arrays import asked as arrays
 from workloads.described import ARRAY, describe
-from workloads.models import OnPreemption
+from workloads.models import OnDeadline, OnPreemption
 
 DRY_RUN = "dry_run"
 """What may stand beside several workloads: check them, and submit nothing."""
@@ -187,6 +188,10 @@ class SubmissionRequest(BaseModel):
     on_preemption: OnPreemption | None = None
     max_requeues: int = Field(default=20, ge=0, le=1000)
     max_retries: Annotated[int | None, Field(ge=0, le=100)] = None
+    # Before a deadline is looked at, the start that it has to be after.
+    start_after: Annotated[datetime | None, BeforeValidator(times.start_after)] = None
+    deadline: datetime | None = None
+    on_deadline: OnDeadline = OnDeadline.FAIL
     fail_if_impossible: bool = False
     read_notes: bool = False
 
@@ -283,6 +288,11 @@ class SubmissionRequest(BaseModel):
                 f"It cannot start with {value:,} of {count(pods, 'pod')}: give at most {pods:,}."
             )
         return value
+
+    @field_validator("deadline", mode="before")
+    @classmethod
+    def _in_time(cls, value: object, info: Info) -> datetime | None:
+        return times.deadline(value, info.data.get("start_after"))
 
     @field_validator("gpu_memory_mib")
     @classmethod

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from teams.api.shapes import GpusField
 from workloads import known
 from workloads.arrays.shapes import SubmittedArrayShape
-from workloads.models import Attempt, EndReason, Event, Workload
+from workloads.models import Attempt, EndReason, Event, OnDeadline, Workload
 from workloads.requests import MOST_IN_ONE_REQUEST, SubmissionRequest
 from workloads.shown_notes import ShownNotes, shown_notes
 
@@ -59,6 +59,12 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
     defaults = serializers.SerializerMethodField(
         help_text="Which of cpu and memory were not asked for: they are its pools' defaults for its GPUs."
     )
+    on_deadline = serializers.ChoiceField(
+        choices=OnDeadline.choices,
+        read_only=True,
+        allow_blank=True,
+        help_text="What becomes of it where it is not Queued by its deadline; empty where it has none.",
+    )
     read_notes = serializers.SerializerMethodField(
         help_text="Whether its output is read for notes of checkpoints and progress."
     )
@@ -105,6 +111,9 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "on_preemption",
             "max_requeues",
             "max_retries",
+            "start_after",
+            "deadline",
+            "on_deadline",
             "fail_if_impossible",
             "read_notes",
             "image",

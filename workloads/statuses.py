@@ -18,7 +18,7 @@ class StatusMeaning:
 STATUSES = (
     StatusMeaning(
         Status.PENDING,
-        "It was submitted and waits for GPUs, or for what it depends on; or it is held.",
+        "It was submitted and waits for GPUs, for what it depends on, or for its earliest start; or it is held.",
         "Read why on its page or by `chamber why`; the reason says whether time, you or an admin solves it.",
     ),
     StatusMeaning(
@@ -73,6 +73,7 @@ _ENDS = {
     "exit-code": "Its command ended with another exit code than 0.",
     "pod-failed": "A pod failed; the message is the cluster's.",
     "dependency-failed": "A workload that it depends on did not complete.",
+    "deadline-passed": "It had not started by its deadline.",
     "preempted": "Its GPUs were needed by others with a right to them.",
     "too-many-requeues": "It was preempted more often than it may return to the queue.",
     "cancelled": "Somebody cancelled it.",

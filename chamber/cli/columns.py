@@ -2,8 +2,9 @@
 
 import shlex
 from collections.abc import Callable
+from datetime import datetime
 
-from chamber.cli.output import Column, Row, ago, duration, gpus, in_words, text
+from chamber.cli.output import Column, Row, ago, duration, gpus, in_words, local_time, text
 
 
 def slices(figures: Row) -> str | None:
@@ -77,6 +78,7 @@ def _per_pod(w: Row) -> str:
     return ", ".join(filter(None, [cpu, f"{w['memory_mib']} MiB" if w["memory_mib"] else ""]))
 
 
+AFTER_DEADLINE = {"fail": "It fails", "cancel": "It is cancelled"}
 DESCRIBED = [
     *WORKLOAD,
     Column("Pods ask for", _per_pod),
@@ -93,6 +95,14 @@ DESCRIBED = [
     Column("Annotations", _pairs("annotations", ": ")),
     Column("Starts after", lambda w: w.get("depends_on")),
     Column("Array", lambda w: w.get("array")),
+    Column(
+        "Earliest start",
+        lambda w: w.get("start_after") and local_time(datetime.fromisoformat(w["start_after"])),
+    ),
+    Column(
+        "Start deadline", lambda w: w.get("deadline") and local_time(datetime.fromisoformat(w["deadline"]))
+    ),
+    Column("After the deadline", lambda w: w.get("deadline") and AFTER_DEADLINE[w["on_deadline"] or "fail"]),
     Column("Grace period", lambda w: duration(w["grace_seconds"])),
     Column("On preemption", lambda w: w["on_preemption"].capitalize()),
     Column("Requeues allowed", lambda w: w["max_requeues"]),

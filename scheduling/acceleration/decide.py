@@ -28,7 +28,7 @@ def decide(state: State, now: int) -> Plan:
     run_queues(cycles, kept.entries)
     grown = {pool_id: scale_up(cycle) for pool_id, cycle in cycles.items()}
     late = _LatePlan(state, kept, cycles, grown, now)
-    plan = plan_of(cycles, grown, late.rows())
+    plan = plan_of(cycles, grown, kept.expired.values(), late.rows())
     kept.end(late)
     return plan
 

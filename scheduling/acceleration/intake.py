@@ -6,19 +6,22 @@ from collections.abc import Collection, Iterable, Mapping
 
 from scheduling.acceleration.leaf_candidates import LeafCandidates
 from scheduling.acceleration.waiting_index import Rows
+from scheduling.engine.model.plan import Expiry
 from scheduling.engine.model.snapshot import RESERVED_PRIORITY, DependencyState, WorkloadInfo
 from scheduling.engine.placement.pod_request import PodRequests
 from scheduling.engine.queue.candidate import PoolRequest
 from scheduling.engine.quota.tree import Tree
-from scheduling.engine.reasons import sentences as reasons
 from scheduling.engine.reasons.eligibility import (
     Eligibility,
     Entries,
     Out,
     PoolFit,
     PoolView,
+    expiry,
+    is_past_deadline,
     what_it_asks,
 )
+from scheduling.engine.reasons.sentences import array_limit
 
 FREE = DependencyState.NONE
 POOL_REQUESTS_KEPT = 100_000
@@ -41,7 +44,7 @@ class Intake(Eligibility):
     def __init__(self, pools: Mapping[str, PoolView], tree: Tree, requests: PodRequests) -> None:
         super().__init__(pools, tree, requests)
         self._admitting: dict[tuple[tuple[PoolFit, ...], int, bool], list[PoolFit]] = {}
-        self._pool_requests: dict[tuple[PoolFit, int | None, bool], PoolRequest] = {}
+        self._pool_requests: dict[tuple[PoolFit, int | None, bool, bool], PoolRequest] = {}
 
     def join(
         self,
@@ -49,21 +52,31 @@ class Intake(Eligibility):
         now: int,
         entries: Entries,
         out: dict[str, Out],
+        expired: dict[str, Expiry],
+        *,
         beyond: Collection[str] = (),
     ) -> dict[str, Rows]:
         """Returns the workloads that join the queue of each pool. One that joins several is one of the ``entries``, one
-        that joins none is ``out``, with the reason. Those ``beyond`` the limit of their array join none.
+        that joins none is ``out``, with the reason, or has ``expired``. Those ``beyond`` the limit of their array join
+        none.
         """
         known, leaf_of, admitting = self._fits, self._tree.leaf_of, self._admitting
+        peak = bool(self.in_peak(now))
+        # Without hours nothing is off peak: no need to look.
+        requests = {} if self._peaks else self._pool_requests
         queues: dict[str, Rows] = {pool_id: _Rows() for pool_id in self._pools}
         for workload in workloads:
-            if workload.backing_off_until is not None or workload.dependency is not FREE or workload.held:
-                reason = reasons.of_workload(workload, now)
-                if reason is not None:
-                    out[workload.id] = (None, reason)
+            if workload.deadline is not None and is_past_deadline(workload, now):
+                expired[workload.id] = expiry(workload)
+                continue
+            timed = workload.backing_off_until is not None or workload.start_after is not None
+            if timed or peak or workload.dependency is not FREE or workload.held:
+                barred = self.out_for_now(workload, now)
+                if barred is not None:
+                    out[workload.id] = barred
                     continue
             if workload.array is not None and workload.id in beyond:
-                out[workload.id] = (None, reasons.array_limit(workload))
+                out[workload.id] = (None, array_limit(workload))
                 continue
             fits = known.get(what_it_asks(workload)) or self._fits_of(workload)
             leaf, priority = leaf_of[workload.team], workload.priority
@@ -71,9 +84,13 @@ class Intake(Eligibility):
             found = admitting.get(alike)
             if found is None:
                 found = admitting[alike] = self.admitting(fits, workload, leaf)
+            if peak:
+                found = self.in_hours(found, workload, now)
             if len(found) == 1:
                 fit = found[0]
-                takes = self.pool_request(fit, workload, counts=True)
+                takes = requests.get((fit, workload.time_limit_ms, True, False))
+                if takes is None:
+                    takes = self.pool_request(fit, workload, counts=True)
                 queues[takes.pool][leaf, priority].join(workload, takes)
             elif found:
                 entries[workload.id] = candidacies = self.candidacies_in(workload, leaf, found)
@@ -85,7 +102,8 @@ class Intake(Eligibility):
 
     def pool_request(self, fit: PoolFit, workload: WorkloadInfo, *, counts: bool) -> PoolRequest:
         """What a workload requests of a pool: one object for all with the same time limit."""
-        key = (fit, workload.time_limit_ms, counts)
+        off_peak = bool(self._peaks) and self.is_off_peak(fit, workload)
+        key = (fit, workload.time_limit_ms, counts, off_peak)
         found = self._pool_requests.get(key)
         if found is None:
             if len(self._pool_requests) >= POOL_REQUESTS_KEPT:

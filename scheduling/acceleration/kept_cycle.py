@@ -61,7 +61,7 @@ class KeptCycle(PoolCycle):
         self._look_after = 0
         self._grown: list[tuple[PlacedWorkload, PodPlacement]] = []
         self._recharged: dict[str, list[Allocation]] = {}
-        self._estimates: dict[tuple[PodRequest, int, bool], EarliestStart] = {}
+        self._estimates: dict[tuple[PodRequest, int, bool, bool], EarliestStart] = {}
         self._looked_at: set[bool] = set()
         self._kept_ends = KeptEnds(kept_pool, self.started)
         self.waiting = KeptBlockedQueue(self.backfill, self.ledger, kept_pool.limited)
@@ -303,7 +303,8 @@ class KeptCycle(PoolCycle):
 
     def estimate(self, candidate: Candidate) -> EarliestStart:
         """The start reservation that the candidate would get."""
-        alike = (candidate.request, candidate.pods, candidate.reserved)
+        off_peak = candidate.pool_request.off_peak
+        alike = (candidate.request, candidate.pods, candidate.reserved, off_peak)
         earliest = self._estimates.get(alike)
         if earliest is None:
             earliest = self._estimates[alike] = super().estimate(candidate)

@@ -13,12 +13,16 @@ from scheduling.acceleration.kept_pool import KeptPool
 from scheduling.acceleration.tree_arrays import TreeArrays
 from scheduling.acceleration.waiting_index import Rows
 from scheduling.engine.decide.decide import PENDING, is_topological, note_lost, read, selected_by
+from scheduling.engine.model.plan import Expiry
+from scheduling.engine.model.quantities import UNLIMITED
 from scheduling.engine.model.snapshot import Snapshot, WorkloadInfo
 from scheduling.engine.model.state import Changes, State
 from scheduling.engine.placement.pod_request import PodRequests
-from scheduling.engine.reasons.eligibility import Candidacies, Entries, Out, PoolView
+from scheduling.engine.reasons.eligibility import Candidacies, Entries, Out, PoolView, next_turn
 from scheduling.engine.reasons.report import Outsider
 
+NEVER = UNLIMITED
+"""Later than any time."""
 MOST_NEW_ASKS = 1_000
 """So many requests unlike all before are taken in, with what is worked out for each, before all is indexed anew."""
 
@@ -34,8 +38,8 @@ class KeptState:
     """What is kept of a state from one decision to the next: the pools.
 
     ``entries`` are those that wait in the queues of several pools, by id, with their candidacies; ``out`` those in no
-    queue. What nothing but a look at all rows can tell (nodes, teams, pools, labels that select nodes) is indexed anew
-    when it has changed.
+    queue, ``expired`` those past their deadline. What nothing but a look at all rows can tell (nodes, teams, pools,
+    labels that select nodes) is indexed anew when it has changed.
     """
 
     def __init__(self, state: State) -> None:
@@ -43,6 +47,7 @@ class KeptState:
         self._indexed = False
         self._keep = False
         self._now = 0
+        self._next_turn = NEVER
         self._cycles: dict[str, KeptCycle] = {}
         self._late: Callable[[], LatePlan | None] = lambda: None
 
@@ -126,8 +131,8 @@ class KeptState:
                 kept_pool.clear(workload)
                 kept_pool.ledger.see_off(workload)
             return
-        self._backing_off.pop(id_, None)
-        if self.out.pop(id_, None) is None:
+        self._turning.pop(id_, None)
+        if self.out.pop(id_, None) is None and self.expired.pop(id_, None) is None:
             for candidate in self.entries.pop(id_, None) or self._waiting(workload):
                 self.pools[candidate.pool_request.pool].strike(candidate)
 
@@ -145,17 +150,22 @@ class KeptState:
     def _sort(self, workloads: Iterable[WorkloadInfo]) -> dict[str, Rows]:
         """Note those that wait in a queue, or among those that are out; returns what joins the queue of each pool."""
         for workload in workloads:
-            if workload.backing_off_until is not None:
-                self._backing_off[workload.id] = workload.backing_off_until > self._now
+            timed = workload.backing_off_until is not None or workload.start_after is not None
+            if not timed and workload.deadline is None:
+                continue
+            at = next_turn(workload, self._now)
+            if at is not None:
+                self._turning[workload.id] = at
+                self._next_turn = min(at, self._next_turn)
         beyond = self._rows.array_limits.beyond
-        return self._intake.join(workloads, self._now, self.entries, self.out, beyond)
+        return self._intake.join(workloads, self._now, self.entries, self.out, self.expired, beyond=beyond)
 
     # --- Deciding --------------------------------------------------------------------------------------------
 
     def begin(self, now: int) -> dict[str, KeptCycle]:
         """A cycle of every pool at this time, on kept pools that say what the snapshot says."""
         self._take_back()
-        if not self._indexed or now < self._now or self.oddities.hang_on_the_clock or self._is_worn():
+        if not self._indexed or self._clock_turns_all(now) or self._is_worn():
             self._now = now
             self._index()
         else:
@@ -168,6 +178,15 @@ class KeptState:
             cycle.begin()
         self._cycles = cycles
         return cycles
+
+    def _clock_turns_all(self, now: int) -> bool:
+        """Whether it is a time at which all is another: the clock went back, or a peak has begun or ended."""
+        return now < self._now or self.oddities.hang_on_the_clock or self._in_peak(now) != self._peaks
+
+    def _in_peak(self, now: int) -> dict[str, int | None]:
+        """The pools in which it is peak, and when that ends."""
+        peaks = [(pool.id, pool.policy.peak) for pool in self._rows.pools if pool.policy.peak is not None]
+        return {pool_id: peak.opens_at(now) for pool_id, peak in peaks if peak.is_at(now)}
 
     def _is_worn(self) -> bool:
         """Whether what is remembered of those that are gone has become so much that it is time to forget it."""
@@ -199,13 +218,16 @@ class KeptState:
             self._indexed = True
 
     def _move_clock(self, now: int) -> None:
-        """Look again at those whose backoff has ended meanwhile (or has not, if the clock went back)."""
+        """Look again at those whose backoff has ended meanwhile, that may start by now, or are past their deadline."""
         self._now = now
-        for id_, was in tuple(self._backing_off.items()):
+        if now < self._next_turn:
+            return
+        turned = [id_ for id_, at in self._turning.items() if at <= now]
+        for id_ in turned:
             workload = self._rows.workload(id_)
-            if was != ((workload.backing_off_until or 0) > now):
-                self._drop(workload)
-                self._add(workload)
+            self._drop(workload)
+            self._add(workload)
+        self._next_turn = min(self._turning.values(), default=NEVER)
 
     # --- Indexing --------------------------------------------------------------------------------------------
 
@@ -230,7 +252,11 @@ class KeptState:
         self._intake = Intake(settings, self.tree, self.requests)
         self.entries: Entries = {}
         self.out: dict[str, Out] = {}
-        self._backing_off: dict[str, bool] = {}
+        self.expired: dict[str, Expiry] = {}
+        self._turning: dict[str, int] = {}
+        """When time next changes where a pending workload stands."""
+        self._next_turn = NEVER
+        self._peaks = self._in_peak(self._now)
         for pool_id, rows in self._sort(reading.pending).items():
             self.pools[pool_id].fill(rows)
         self._first_asks = len(self.requests)

@@ -17,6 +17,7 @@ from scheduling.checker.picture import Picture, malformed
 from scheduling.checker.places import broken_places
 from scheduling.checker.quota import Book, broken_quotas
 from scheduling.checker.shares import Shares, broken_shares
+from scheduling.checker.timing import broken_deadlines
 from scheduling.checker.turns import Turns
 from scheduling.checker.victims import broken_victims
 from scheduling.checker.violation import BrokenRule, Violation
@@ -51,4 +52,5 @@ def check(snapshot: Snapshot, plan: Plan, now: int) -> tuple[Violation, ...]:
         *turns.run(),
         *broken_waiting(picture, admission, boards(), turns),
         *broken_kinds(picture),
+        *broken_deadlines(picture),
     )

@@ -17,6 +17,7 @@ from scheduling.checker.room import (
     share_on,
     takes,
 )
+from scheduling.checker.timing import is_over, is_shut_out
 from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.model.plan import ReasonCode
 from scheduling.engine.model.snapshot import (
@@ -31,6 +32,7 @@ from scheduling.engine.model.snapshot import (
 
 Codes = frozenset[ReasonCode]
 NOBODY: Codes = frozenset()
+BEFORE_PEAK_HOURS = frozenset({ReasonCode.DEADLINE_PASSED, ReasonCode.HELD, ReasonCode.NOT_BEFORE})
 FOR_ADMINS = frozenset({ReasonCode.POOL_PAUSED, ReasonCode.CLUSTER_OFFLINE, ReasonCode.BURSTING_DISABLED})
 
 
@@ -98,16 +100,21 @@ class Admission:
         return next(iter(self.of(workload).pools), None)
 
     def _entry(self, workload: WorkloadInfo) -> Entry:
-        own = _of_itself(workload, self._picture.now)
-        if own is not None:
+        pools, now = self._picture.pools, self._picture.now
+        own = _of_itself(workload, now)
+        timed = any(pool.policy.peak is not None for pool in pools.values())
+        if own is not None and (own in BEFORE_PEAK_HOURS or not timed):
             return Entry((), frozenset({own}))
-        if workload.id in self._beyond:
-            return Entry((), frozenset({ReasonCode.ARRAY_LIMIT}))
-        pools = self._picture.pools
         asked = tuple(pools) if workload.pools is None else workload.pools
         known = [pools[pool] for pool in asked if pool in pools]
         found = {pool.id: self._codes(pool, workload) for pool in known}
-        eligible = tuple(pool for pool, (codes, _) in found.items() if not codes)
+        ever = tuple(pool for pool, (codes, _) in found.items() if not codes)
+        eligible = tuple(pool for pool in ever if not self.is_shut_out(pools[pool], workload, now))
+        if ever and not eligible:
+            return Entry((), frozenset({ReasonCode.PEAK_HOURS}))
+        own = own or (ReasonCode.ARRAY_LIMIT if workload.id in self._beyond else None)
+        if own is not None:
+            return Entry((), frozenset({own}))
         if eligible:
             return Entry(eligible)
         every = NOBODY.union(*[codes for codes, _ in found.values()])
@@ -117,6 +124,11 @@ class Admission:
         ):  # To wait for nodes or for an admin helps: nobody is told to ask otherwise in another pool.
             return Entry((), NOBODY.union(*passing) | (every & FOR_ADMINS))
         return Entry((), every if found else frozenset({_NOWHERE}))
+
+    def is_shut_out(self, pool: PoolInfo, workload: WorkloadInfo, at: int) -> bool:
+        """Whether the pool's peak hours keep it out at that time."""
+        milli = workload.pods * self.fit(pool, workload).pod_milli if pool.policy.peak else 0
+        return is_shut_out(pool, workload, milli, at)
 
     def _codes(self, pool: PoolInfo, workload: WorkloadInfo) -> tuple[Codes, bool]:
         """What keeps it out of one pool; of several that are true at once each is named. And whether these are only
@@ -194,15 +206,15 @@ def wishes_of(workload: WorkloadInfo) -> tuple[object, ...]:
 
 def _of_itself(workload: WorkloadInfo, now: int) -> ReasonCode | None:
     """What keeps it out of every queue."""
-    if workload.held:
-        return ReasonCode.HELD
-    if workload.dependency is DependencyState.WAITING:
-        return ReasonCode.WAITING_FOR_DEPENDENCY
-    if workload.dependency is DependencyState.FAILED:
-        return ReasonCode.DEPENDENCY_FAILED
-    if workload.backing_off_until is not None and workload.backing_off_until > now:
-        return ReasonCode.BACKING_OFF
-    return None
+    found = (
+        (is_over(workload, now), ReasonCode.DEADLINE_PASSED),
+        (workload.held, ReasonCode.HELD),
+        (now < (workload.start_after or now), ReasonCode.NOT_BEFORE),
+        (workload.dependency is DependencyState.WAITING, ReasonCode.WAITING_FOR_DEPENDENCY),
+        (workload.dependency is DependencyState.FAILED, ReasonCode.DEPENDENCY_FAILED),
+        (now < (workload.backing_off_until or now), ReasonCode.BACKING_OFF),
+    )
+    return next((code for true, code in found if true), None)
 
 
 def _beyond_arrays(workloads: Iterable[WorkloadInfo]) -> Iterator[str]:

@@ -21,11 +21,12 @@ class Action(StrEnum):
     SHRINK = "shrink"
     PREEMPT = "preempt"
     WAIT = "wait"
+    END = "end"
 
 
 PLACED_ACTIONS = frozenset({Action.GROW, Action.KEEP, Action.SHRINK, Action.PREEMPT})
 ACTIONS = {
-    OpenStatus.PENDING: frozenset({Action.START, Action.WAIT}),
+    OpenStatus.PENDING: frozenset({Action.START, Action.WAIT, Action.END}),
     OpenStatus.STOPPING: frozenset({Action.KEEP}),
     **dict.fromkeys(PLACED, PLACED_ACTIONS),
 }
@@ -115,6 +116,7 @@ def _rows(plan: Plan) -> Iterator[tuple[Action, list[str]]]:
     yield Action.SHRINK, [row.workload for row in plan.shrinks]
     yield Action.PREEMPT, [row.workload for row in plan.preemptions]
     yield Action.WAIT, [row.workload for row in plan.waits]
+    yield Action.END, [row.workload for row in plan.expiries]
 
 
 class Picture:
@@ -171,6 +173,8 @@ class Picture:
             yield Fate(workload, Action.PREEMPT, gone.pool, lost=workload.placements, reason=gone.reason)
         for wait in plan.waits:
             yield Fate(workloads[wait.workload], Action.WAIT, wait.pool, reason=wait.reason)
+        for expiry in plan.expiries:
+            yield Fate(workloads[expiry.workload], Action.END, None, reason=expiry.reason)
 
     def in_pool(self, pool: str) -> list[Fate]:
         """Those that have, get or lose something in a pool, by id."""

@@ -56,6 +56,9 @@ class BrokenRule(StrEnum):
     PING_PONG = "ping-pong"
     VICTIM_FACTS = "victim-facts"
     GUARANTEE_NOT_HONOURED = "guarantee-not-honoured"
+    # 10: time.
+    DEADLINE = "deadline"
+    PEAK_HOURS = "peak-hours"
     # 9: reasons.
     REASON = "reason"
     POSITION = "position"

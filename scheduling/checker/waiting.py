@@ -106,6 +106,7 @@ class End:
         yield from self._head(allowed)
         for wait, workload in zip(self._queue, waiting, strict=True):
             yield from self._reason(wait, workload)
+            yield from self._in_hours(workload, wait.eta.earliest)
         if self._policy.queueing is Queueing.STRICT_FIFO:
             allowed = allowed[:1]
         for workload in allowed:
@@ -136,6 +137,13 @@ class End:
         if row.at is not None and row.at < self._picture.now:
             text = f"{row.workload} is promised a start in the past."
             yield broken(BrokenRule.START_RESERVATION, text, workload=row.workload)
+        yield from self._in_hours(self._picture.workloads[row.workload], row.at)
+
+    def _in_hours(self, workload: WorkloadInfo, at: int | None) -> Iterator[Violation]:
+        """Nobody is promised a start in hours that keep it out."""
+        if at is not None and self._admission.is_shut_out(self._board.pool, workload, at):
+            text = f"{workload.id} is to start at {at}, in peak hours of {self._board.pool.id}."
+            yield broken(BrokenRule.PEAK_HOURS, text, workload=workload.id)
 
     def _fits(self, workload: WorkloadInfo) -> Iterator[Violation]:
         """Nobody waits who fits without keeping the head waiting."""

@@ -54,7 +54,9 @@ def fingerprint() -> tuple[Any, ...]:
 
 
 def due(snapshot: engine.Snapshot, taken_at: datetime, now: int) -> datetime:
-    """Return when the next cycle is due though nothing changes: a backoff or a protected time ends."""
+    """Return when the next cycle is due though nothing changes: a backoff or a protected time ends, a workload may
+    start or is past its deadline, peak hours begin or end.
+    """
     protected = {pool.id: pool.policy.min_runtime_ms for pool in snapshot.pools}
     latest = now + round(LOOKED_AT_LEAST_EVERY.total_seconds() * 1000)
     times = [each.backing_off_until for each in snapshot.workloads if each.backing_off_until is not None]
@@ -63,6 +65,11 @@ def due(snapshot: engine.Snapshot, taken_at: datetime, now: int) -> datetime:
         for each in snapshot.workloads
         if each.started_at is not None and each.pool is not None
     ]
+    pending = [each for each in snapshot.workloads if each.status is engine.OpenStatus.PENDING]
+    times += [each.start_after for each in pending if each.start_after is not None]
+    times += [each.deadline for each in pending if each.deadline is not None]
+    peaks = [pool.policy.peak for pool in snapshot.pools if pool.policy.peak is not None]
+    times += [at for peak in peaks if (at := peak.changes_at(now)) is not None]
     next_at = min((at for at in times if at > now), default=latest)
     return taken_at + timedelta(milliseconds=min(latest, next_at) - now)
 

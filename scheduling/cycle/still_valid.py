@@ -126,6 +126,12 @@ def upkeep(picture: SnapshotPicture, plan: engine.Plan) -> Upkeep:
             failures.append(WaitingFailure(row.id, row.version, code, never.message, never.next_step))
         elif row.reason_code != wait.reason.code:
             reasons[row.id] = wait.reason.code.value
+    for expiry in plan.expiries:
+        row, why = rows[expiry.workload], expiry.reason
+        cancels = expiry.ends_as is engine.AfterDeadline.CANCEL
+        failures.append(
+            WaitingFailure(row.id, row.version, why.code.value, why.message, why.next_step, cancels)
+        )
     for keep in plan.keeps:
         if keep.workload not in rows:
             continue  # an attempt that is being stopped

@@ -8,9 +8,11 @@ them. Whatever is not of the engine imports from here; the units of all amounts 
 from __future__ import annotations
 
 from scheduling.engine.decide.decide import decide_plainly
+from scheduling.engine.model.peak import PeakHours, WeeklyHours, weekly_hours
 from scheduling.engine.model.plan import (
     Allocation,
     Eta,
+    Expiry,
     Finding,
     FindingCode,
     Grow,
@@ -34,6 +36,7 @@ from scheduling.engine.model.snapshot import (
     HOUR_MS,
     PLACED,
     RESERVED_PRIORITY,
+    AfterDeadline,
     AfterPreemption,
     DependencyState,
     DeviceInfo,
@@ -71,6 +74,7 @@ __all__ = [
     "HOUR_MS",
     "PLACED",
     "RESERVED_PRIORITY",
+    "AfterDeadline",
     "AfterPreemption",
     "Allocation",
     "Changes",
@@ -80,6 +84,7 @@ __all__ = [
     "Doubt",
     "ElasticPreemption",
     "Eta",
+    "Expiry",
     "Fairness",
     "Finding",
     "FindingCode",
@@ -91,6 +96,7 @@ __all__ = [
     "NodeInfo",
     "NodeOrder",
     "OpenStatus",
+    "PeakHours",
     "Plan",
     "PodPlacement",
     "Policy",
@@ -118,10 +124,12 @@ __all__ = [
     "Topology",
     "TypicalRequest",
     "Wait",
+    "WeeklyHours",
     "WorkloadInfo",
     "decide",
     "labels_of",
     "schedule",
+    "weekly_hours",
 ]
 
 

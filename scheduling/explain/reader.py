@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
+OUT_UNTIL_THEN = frozenset({engine.ReasonCode.NOT_BEFORE, engine.ReasonCode.PEAK_HOURS})
+"""Why a workload joins the queue at a time that is known."""
+
+
 class Reader:
     """A person who reads explanations: what the ids of a cycle are called, and which names this person may read."""
 
@@ -44,6 +48,8 @@ class Reader:
         """Return why a workload waits, with position and ETA; ids of workloads still stand for their names."""
         told = self.of_reason(wait.reason, position=wait.position, eta=wait.eta)
         until = told.starts_at
+        if wait.reason.code in OUT_UNTIL_THEN and until is not None and until > self._now:
+            return replace(told, eta=f"not before {clock_time(until)}")
         if wait.reason.code is not engine.ReasonCode.BACKING_OFF or until is None:
             return told
         # The seconds in the engine's sentence are those of its cycle, which may be a minute old.

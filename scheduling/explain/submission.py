@@ -139,6 +139,10 @@ def _request(workload: Workload) -> engine.WorkloadInfo:
         "backoff_until": None,
         "held": False,
         "time_limit_seconds": None,
+        "start_after": None,
+        "deadline": None,
+        "on_deadline": "",
+        "job_class": "",
     }
     return translate.workload(row | neutral, translate.Circumstances())
 
@@ -169,7 +173,9 @@ def _read(before: Fleet) -> _Setting:
         Team.objects.values_list(*TREE, named=True), shares.values_list(*SHARES, named=True), {}
     )
     (devices,) = lines_of(cluster_nodes.device_lines())
-    return _Setting(read_at, pools, teams, cluster_nodes.read(before, devices))
+    # Peak hours end: they keep nothing out for good.
+    always = tuple(replace(pool, policy=replace(pool.policy, peak=None)) for pool in pools)
+    return _Setting(read_at, always, teams, cluster_nodes.read(before, devices))
 
 
 def _rules(pool: Pool) -> PoolPolicy | None:

@@ -16,10 +16,11 @@ from workloads.models.workload import OPEN
 REFERENCES = ("id", "team_id")
 FREE_FORM: dict[str, Any] = {"gpu_types": [], "node_selector": {}, "tolerations": [], "pool_choice": []}
 """Columns whose content no constraint vouches for, with what stands in for a content that cannot be read."""
-MOMENTS = ("submitted_at", "backoff_until")
+MOMENTS = ("submitted_at", "backoff_until", "start_after", "deadline")
 PLAIN = (
     "priority", "pods", "min_pods", "gpu_milli", "gpu_memory_mib", "cpu_milli", "memory_mib", "partition",
     "topology_required", "topology_preferred", "time_limit_seconds", "on_preemption", "held",
+    "on_deadline", "job_class",
 )  # fmt: skip
 ASKED = (*REFERENCES, *FREE_FORM, *MOMENTS, *PLAIN)
 OF_ARRAY = ("array_id", "array__max_parallel")

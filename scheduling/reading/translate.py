@@ -45,6 +45,21 @@ def policy(rules: PoolPolicy) -> engine.Policy:
         max_preemptions=rules.max_preemptions,
         default_time_limit_ms=None if limit is None else limit * SECOND_MS,
         sharing=engine.Sharing(rules.sharing),
+        peak=_peak(rules),
+    )
+
+
+def _peak(rules: PoolPolicy) -> engine.PeakHours | None:
+    """Return the peak hours of a pool's rules, which have checked them."""
+    hours = [each for text in rules.peak_hours for each in engine.weekly_hours(text) or ()]
+    if not hours:
+        return None
+    limit = rules.peak_max_gpus
+    return engine.PeakHours(
+        tuple(hours),
+        rules.peak_zone,
+        None if limit is None else round(limit * engine.GPU_MILLI),
+        tuple(rules.peak_classes),
     )
 
 
@@ -184,6 +199,10 @@ def workload(row: Row, circumstances: Circumstances) -> engine.WorkloadInfo:
         dependency=circumstances.dependency,
         backing_off_until=milliseconds(row["backoff_until"]),
         on_preemption=engine.AfterPreemption(row["on_preemption"]),
+        start_after=milliseconds(row["start_after"]),
+        deadline=milliseconds(row["deadline"]),
+        on_deadline=engine.AfterDeadline(row["on_deadline"] or "fail"),
+        job_class=row["job_class"],
         array=str(row["array_id"]) if parallel else None,
         max_parallel=parallel,
     )

@@ -11,7 +11,7 @@ from .fields import Fields, shorten
 from .rows import MAX_COUNT, AllNames, KindNames
 
 MAX_COMPARISONS = 100_000_000
-ACTIONS = ("start", "keep", "grow", "shrink", "preempt", "wait")
+ACTIONS = ("start", "keep", "grow", "shrink", "preempt", "wait", "end")
 COUNT_KEYS = {
     "kept": ("keep", "grow", "shrink"),
     "preempted": ("preempt",),

@@ -6,6 +6,7 @@ and expectations; here they are brought together, named one by one, given their 
 
 import datetime as dt
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -24,7 +25,7 @@ from .workloads import WorkloadRow, read_workloads
 VERSION = 1
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 NOW_MS = int(NOW.timestamp()) * SECOND_MS
-DOCUMENT_KEYS = frozenset({"version", "pools", "teams", "workloads", "expect"})
+DOCUMENT_KEYS = frozenset({"version", "now", "pools", "teams", "workloads", "expect"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ def read_scenario(document: Value, trace: bytes | None = None, *, future: bool =
     fields.require("version")
     if fields.text("version") != str(VERSION):
         raise fields.refusal("version", f"allowed is {VERSION}")
+    now = _now(fields)
     known = AllNames()
     machines = read_machines(fields.sequence("pools"), known)
     teams = read_teams(fields.sequence("teams"), known, machines.pools)
@@ -71,16 +73,31 @@ def read_scenario(document: Value, trace: bytes | None = None, *, future: bool =
     every = described if trace is None else chain(described, read_trace(trace))
     rows = read_workloads(every, known, machines.pools, future=future)
     expectations = read_expectations(fields.value("expect"), known)
-    workloads = _workloads(rows, machines)
-    present = tuple(each for each in workloads if each.submitted_at <= NOW_MS)
-    arrivals = [each for each in workloads if each.submitted_at > NOW_MS]
+    workloads = _workloads(rows, machines, now)
+    present = tuple(each for each in workloads if each.submitted_at <= now)
+    arrivals = [each for each in workloads if each.submitted_at > now]
     return Scenario(
         Snapshot(machines.pools, teams, machines.nodes, present),
-        NOW_MS,
+        now,
         expectations,
         tuple(sorted(arrivals, key=lambda each: (each.submitted_at, each.id))),
         dict(_courses(rows)),
     )
+
+
+def _now(fields: Fields) -> int:
+    """The file's moment, in milliseconds since the epoch."""
+    text = fields.text("now")
+    if text is None:
+        return NOW_MS
+    found: dt.datetime | None = None
+    with suppress(ValueError):
+        found = dt.datetime.fromisoformat(text)
+    if found is None or found.tzinfo is None or not 2000 <= found.year < 2100:
+        raise fields.refusal(
+            "now", 'allowed are times from 2000 to 2099 with their zone, such as "2026-01-05T09:00:00Z"'
+        )
+    return int(found.timestamp() * SECOND_MS)
 
 
 def _courses(rows: list[WorkloadRow]) -> Iterator[tuple[str, Course]]:
@@ -90,7 +107,7 @@ def _courses(rows: list[WorkloadRow]) -> Iterator[tuple[str, Course]]:
             yield from ((name, course) for name in row.names)
 
 
-def _workloads(rows: list[WorkloadRow], machines: Machines) -> list[WorkloadInfo]:
+def _workloads(rows: list[WorkloadRow], machines: Machines, now: int) -> list[WorkloadInfo]:
     """Name, place and date the workloads of all rows."""
     placed = [
         Placed(
@@ -106,7 +123,7 @@ def _workloads(rows: list[WorkloadRow], machines: Machines) -> list[WorkloadInfo
     min_runtimes_ms = {pool.id: pool.policy.min_runtime_ms for pool in machines.pools}
     total = sum(len(row.names) for row in rows)
     return [
-        _dated(name, row, order - total, lying.get(name), min_runtimes_ms)
+        _dated(name, row, (now, order - total), lying.get(name), min_runtimes_ms)
         for order, (name, row) in enumerate(_named(rows))
     ]
 
@@ -116,9 +133,12 @@ def _named(rows: list[WorkloadRow]) -> Iterator[tuple[str, WorkloadRow]]:
 
 
 def _dated(
-    name: str, row: WorkloadRow, seconds: int, lying: Lying | None, min_runtimes_ms: dict[str, int]
+    name: str, row: WorkloadRow, at: tuple[int, int], lying: Lying | None, min_runtimes_ms: dict[str, int]
 ) -> WorkloadInfo:
-    """Return one workload of a row; `seconds` is when it was submitted where the row does not say."""
+    """Return one workload of a row; `at` is now, and the seconds from now at which it was submitted where the row does
+    not say.
+    """
+    now, seconds = at
     submitted_ms = seconds * SECOND_MS if row.submitted_ms is None else row.submitted_ms
     started_ms = None if lying is None else row.started_ms
     if (
@@ -133,7 +153,9 @@ def _dated(
         name=name,
         pool=None if lying is None else lying.pool,
         placements=() if lying is None else lying.placements,
-        submitted_at=NOW_MS + submitted_ms,
-        started_at=None if started_ms is None else NOW_MS + started_ms,
-        checkpointed_at=None if row.checkpointed_ms is None else NOW_MS + row.checkpointed_ms,
+        submitted_at=now + submitted_ms,
+        started_at=None if started_ms is None else now + started_ms,
+        checkpointed_at=None if row.checkpointed_ms is None else now + row.checkpointed_ms,
+        start_after=None if row.start_after_ms is None else now + row.start_after_ms,
+        deadline=None if row.deadline_ms is None else now + row.deadline_ms,
     )

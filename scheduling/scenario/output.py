@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from scheduling.engine import (
     GPU_MILLI,
+    AfterDeadline,
     Allocation,
     Eta,
     Plan,
@@ -55,6 +56,9 @@ def outcomes(snapshot: Snapshot, plan: Plan) -> list[PlannedOutcome]:
     """Return what the plan does with every workload, by id."""
     by_id = {workload.id: workload for workload in snapshot.workloads}
     found = [*_placed(by_id, plan), *_changed(by_id, plan)]
+    for expiry in plan.expiries:
+        status = "failed" if expiry.ends_as is AfterDeadline.FAIL else "cancelled"
+        found.append(PlannedOutcome(by_id[expiry.workload], "end", status, None, expiry.reason))
     for wait in plan.waits:
         workload = by_id[wait.workload]
         found.append(PlannedOutcome(workload, "wait", "pending", wait.pool, wait.reason, wait=wait))
@@ -186,7 +190,7 @@ def _workload(outcome: PlannedOutcome) -> Object:
             "position": outcome.wait.position,
             "eta": times if len(times) > 1 else times[0] if times else None,
         }
-    elif outcome.action != "preempt":
+    elif outcome.action not in ("preempt", "end"):
         nodes = gpus_by_node(outcome.placements)
         found |= {
             "pool": outcome.pool,

@@ -1,6 +1,7 @@
 """Pools, their policies and their nodes, as a scenario describes them."""
 
 from dataclasses import dataclass, replace
+from zoneinfo import available_timezones
 
 from scheduling.engine import (
     GPU_MILLI,
@@ -9,6 +10,7 @@ from scheduling.engine import (
     Fairness,
     NodeInfo,
     NodeOrder,
+    PeakHours,
     Policy,
     PoolInfo,
     Queueing,
@@ -16,7 +18,9 @@ from scheduling.engine import (
     Slicing,
     Taint,
     TypicalRequest,
+    WeeklyHours,
     labels_of,
+    weekly_hours,
 )
 
 from .document import ScenarioError, Value
@@ -44,8 +48,10 @@ POLICY_KEYS = frozenset(
         "max_preemptions",
         "default_time_limit",
         "sharing",
+        "peak",
     }
 )
+PEAK_KEYS = frozenset({"hours", "zone", "max_gpus", "classes"})
 NODE_KEYS = frozenset(
     {
         "name",
@@ -127,7 +133,37 @@ def _policy(fields: Fields | None) -> Policy:
         max_preemptions=fields.optional_integer("max_preemptions", 0, 1_000_000),
         default_time_limit_ms=fields.duration("default_time_limit", low=1),
         sharing=fields.choice("sharing", Sharing, default.sharing),
+        peak=_peak(fields.mapping("peak", PEAK_KEYS)),
     )
+
+
+def _peak(fields: Fields | None) -> PeakHours | None:
+    """The pool's peak hours; they say what is kept out, and leave some of the week open."""
+    if fields is None:
+        return None
+    hours = tuple(each for item in fields.sequence("hours") for each in _hours(fields, item))
+    fields.require("hours")
+    zone = fields.text("zone") or "UTC"
+    if zone not in available_timezones():
+        raise fields.refusal("zone", 'allowed are names of time zones, such as "UTC" and "Europe/Berlin"')
+    if not fields.has("max_gpus") and not fields.sequence("classes"):
+        raise ScenarioError(
+            f"{fields.what} keeps nothing out; a max_gpus or classes are required", fields.line
+        )
+    peak = PeakHours(hours, zone, fields.optional_milli("max_gpus", 0, MAX_ALL_GPUS), fields.texts("classes"))
+    if not hours or peak.changes_at(0) is None:
+        raise fields.refusal("hours", "allowed are hours that leave a part of the week")
+    return peak
+
+
+def _hours(fields: Fields, item: Value) -> tuple[WeeklyHours, ...]:
+    found = weekly_hours(string_of(item, f"{fields.what}: hours"))
+    if found is None:
+        raise ScenarioError(
+            f'{fields.what}: hours has {show(item)}; allowed are days and times such as "mon-fri 08:00-18:00"',
+            item.line,
+        )
+    return found
 
 
 def _topology(fields: Fields) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ GAP = "  "
 ELLIPSIS = "…"
 ACTION = "ACTION"
 MAX_NODES_SHOWN = 3
-COLOURS = {"start": "32", "grow": "32", "shrink": "33", "preempt": "31", "wait": "33"}
+COLOURS = {"start": "32", "grow": "32", "shrink": "33", "preempt": "31", "wait": "33", "end": "31"}
 """The ANSI colours of actions; what stays as it is has none."""
 
 POOL_HEADS = ("POOL", "CAPACITY", "IN USE", "FREE", "FRAGMENTATION", "")

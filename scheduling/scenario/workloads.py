@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from scheduling.engine import (
     GPU_MILLI,
     RESERVED_PRIORITY,
+    AfterDeadline,
     AfterPreemption,
     DependencyState,
     GpuShare,
@@ -61,6 +62,10 @@ WORKLOAD_KEYS = frozenset(
         "held",
         "array",
         "max_parallel",
+        "start_after",
+        "deadline",
+        "on_deadline",
+        "job_class",
         "tolerations",
         "on_preemption",
         "duration",
@@ -87,6 +92,8 @@ class WorkloadRow:
     checkpointed_ms: int | None
     duration_ms: int | None
     depends_on: tuple[str, ...]
+    start_after_ms: int | None = None
+    deadline_ms: int | None = None
 
 
 def read_workloads(
@@ -143,9 +150,12 @@ def _row(
         held=fields.boolean("held", False),
         dependency=_dependency(fields, status),
         on_preemption=fields.choice("on_preemption", AfterPreemption, AfterPreemption.REQUEUE),
+        on_deadline=fields.choice("on_deadline", AfterDeadline, AfterDeadline.FAIL),
+        job_class=fields.text("job_class") or "",
         array=fields.text("array"),
         max_parallel=_max_parallel(fields),
     )
+    start_after_ms, deadline_ms = _window(fields)
     return WorkloadRow(
         line=fields.line,
         names=names,
@@ -157,6 +167,8 @@ def _row(
         checkpointed_ms=fields.past("checkpointed"),
         duration_ms=fields.duration("duration", low=1),
         depends_on=fields.texts("depends_on"),
+        start_after_ms=start_after_ms,
+        deadline_ms=deadline_ms,
     )
 
 
@@ -166,6 +178,14 @@ def _max_parallel(fields: Fields) -> int | None:
         given, missing = ("array", "max_parallel") if fields.has("array") else ("max_parallel", "array")
         raise fields.refusal(given, f"allowed is {given} with {missing}")
     return fields.optional_integer("max_parallel", 1, MAX_MEMBERS)
+
+
+def _window(fields: Fields) -> tuple[int | None, int | None]:
+    """When it starts at the earliest, and by when it must be Queued."""
+    start_after, deadline = fields.moment("start_after"), fields.moment("deadline")
+    if start_after is not None and deadline is not None and deadline <= start_after:
+        raise fields.refusal("deadline", "allowed are times after start_after")
+    return start_after, deadline
 
 
 def _submitted(fields: Fields, status: OpenStatus, *, future: bool) -> int | None:

@@ -49,6 +49,7 @@ class SimulationClock:
         self._accelerate = accelerate
         self._arrivals = list(reversed(scenario.arrivals))
         self._alarms: list[tuple[int, Alarm, str, int]] = []
+        self._hours: list[tuple[int, int]] = []
         self._tally = SimulationTally(scenario.now)
         self._groups = [
             PoolGroup(part, accelerate=accelerate) for part in divided(scenario.snapshot, scenario.arrivals)
@@ -56,8 +57,9 @@ class SimulationClock:
         self._unsettled = set(range(len(self._groups)))
         self._group_of_pool = {pool.id: group for group in self._groups for pool in group.pools}
         self._lives = Lives(scenario, self._tally, self._ring)
-        for group in self._groups:
+        for number, group in enumerate(self._groups):
             self._lives.begin(group, self.now)
+            self._watch_hours(number)
         self._next_cycle = self.now
         self._cycles_here = 0
 
@@ -81,8 +83,19 @@ class SimulationClock:
     def _ring(self, at: int, alarm: Alarm, workload: str, number: int) -> None:
         heappush(self._alarms, (max(at, self.now), alarm, workload, number))
 
+    def _watch_hours(self, number: int) -> None:
+        """Have a group decided again when peak hours of its pools begin or end."""
+        peaks = [pool.policy.peak for pool in self._groups[number].pools if pool.policy.peak is not None]
+        times = [at for peak in peaks if (at := peak.changes_at(self.now)) is not None]
+        if times:
+            heappush(self._hours, (min(times), number))
+
     def _happen(self) -> None:
         """Let happen what is due."""
+        while self._hours and self._hours[0][0] <= self.now:
+            _, number = heappop(self._hours)
+            self._groups[number].changed = True
+            self._watch_hours(number)
         while self._alarms and self._alarms[0][0] <= self.now:
             _, alarm, id_, number = heappop(self._alarms)
             self._lives.wake(alarm, id_, number, self.now)
@@ -99,7 +112,7 @@ class SimulationClock:
 
     def _next_moment(self) -> int | None:
         """When something happens next, None if nothing ever does."""
-        moments = [self._alarms[0][0]] if self._alarms else []
+        moments = [rows[0][0] for rows in (self._alarms, self._hours) if rows]
         if self._arrivals:
             moments.append(self._arrivals[-1].submitted_at)
         if any(group.changed for group in self._groups):

@@ -29,6 +29,8 @@ class Alarm(IntEnum):
     """Somebody has had the minimal runtime of his pool."""
     FORGOTTEN = 2
     """A preemption is a day old."""
+    DUE = 3
+    """A workload may start from now on, or has not by its deadline."""
 
 
 Ring = Callable[[int, Alarm, str, int], None]
@@ -96,6 +98,9 @@ class Lives:
         life = Life(group, min(limits, default=None), waits_for, workload.submitted_at)
         self._lives[workload.id] = life
         if workload.status is OpenStatus.PENDING:
+            for at in (workload.start_after, workload.deadline):
+                if at is not None:
+                    self._ring(at, Alarm.DUE, workload.id, 0)
             for name in waits_for:
                 self._dependents[name].append(workload.id)
             self._look_at_dependencies(workload, life, workload.submitted_at)
@@ -110,7 +115,7 @@ class Lives:
         if dependency is not workload.dependency:
             life.group.put(replace(workload, dependency=dependency))
         if dependency is DependencyState.NONE and not workload.held:
-            life.since = at
+            life.since = max(at, workload.start_after or at)
 
     # --- Plans
 
@@ -135,6 +140,8 @@ class Lives:
                     self._preempt(outcome, at)
                 case OutcomeKind.RESIZE:
                     self._resize(outcome, at)
+                case OutcomeKind.EXPIRE:
+                    self._expire(outcome.before, at)
 
     def _start(self, outcome: Outcome, at: int) -> None:
         workload = outcome.after
@@ -172,6 +179,16 @@ class Lives:
         life.group.put(outcome.after)
         self._ring(at + DAY_MS, Alarm.FORGOTTEN, victim.id, 1)
 
+    def _expire(self, workload: WorkloadInfo, at: int) -> None:
+        """Let one end that has not started by its deadline; it counts where it was asked to run first."""
+        life = self._lives[workload.id]
+        self._stop_waiting(life, at)
+        if life.home is None:
+            pool = next(iter(workload.pools or [pool.id for pool in life.group.pools]), None)
+            life.home = self._tally.counts[CountedPlace(pool, workload.team, workload.reserved)]
+            life.home.submit(max(life.submitted_at, self._tally.start))
+        self._leave(workload, at, succeeded=False)
+
     def _run(self, workload: WorkloadInfo, life: Life, since: int) -> None:
         """Let a run begin: it ends by itself, and is ripe after its pool's minimal runtime."""
         life.attempt += 1
@@ -194,7 +211,7 @@ class Lives:
         workload = life.group.workloads[id_]
         if alarm is Alarm.FORGOTTEN:
             life.group.put(replace(workload, preemptions_24h=workload.preemptions_24h - number))
-        elif number == life.attempt and alarm is Alarm.RIPE:
+        elif alarm is Alarm.DUE or (number == life.attempt and alarm is Alarm.RIPE):
             life.group.changed = True
         elif number == life.attempt:
             self._end(workload, life, at)
@@ -243,7 +260,7 @@ class Lives:
 
     def _stop_waiting(self, life: Life, at: int) -> None:
         if life.since is not None:
-            life.queued_ms = (life.queued_ms or 0) + at - life.since
+            life.queued_ms = (life.queued_ms or 0) + max(0, at - life.since)
             life.since = None
 
 

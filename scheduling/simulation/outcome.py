@@ -21,6 +21,7 @@ class OutcomeKind(Enum):
     RESIZE = "resize"
     PREEMPT = "preempt"
     SETTLE = "settle"
+    EXPIRE = "expire"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ def outcomes(plan: Plan, workloads: Mapping[str, WorkloadInfo], at: int) -> Iter
         before = workloads[shrink.workload]
         left = tuple(pod for pod in before.placements if pod.pod_index not in shrink.pods)
         yield Outcome(OutcomeKind.RESIZE, before, replace(before, placements=left))
+    for expiry in plan.expiries:
+        yield Outcome(OutcomeKind.EXPIRE, workloads[expiry.workload], None)
     for start in plan.starts:
         before = workloads[start.workload]
         yield Outcome(OutcomeKind.START, before, _running(before, start.pool, start.placements, at))
@@ -80,7 +83,7 @@ def outcomes(plan: Plan, workloads: Mapping[str, WorkloadInfo], at: int) -> Iter
 
 
 def requeued(victim: WorkloadInfo) -> WorkloadInfo | None:
-    """Return a victim as it is back in the queue; None for one that ends."""
+    """Return a victim as it is back in the queue; None for one that ends. It has started by its deadline."""
     if victim.on_preemption is AfterPreemption.STOP:
         return None
     return replace(
@@ -91,6 +94,7 @@ def requeued(victim: WorkloadInfo) -> WorkloadInfo | None:
         started_at=None,
         checkpointed_at=None,
         preemptions_24h=victim.preemptions_24h + 1,
+        deadline=None,
     )
 
 

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from chamber import invalid, live
 from chamber.errors import NotAllowed, Refusal, StaleVersion, refusal_of
-from chamber.words import as_name, unfit_for_name
+from chamber.words import as_name, nearest, unfit_for_name
 from teams import audit
 from teams.actors import Actor
-from teams.models import CLUSTER_LABEL, Pool, PoolPolicy, Team
+from teams.models import CLUSTER_LABEL, JobClass, Pool, PoolPolicy, Team
 from teams.permissions import Permission, may
 from teams.picture import lock_tree
 from teams.values import MAX_NAME, slug_problem
@@ -146,6 +146,8 @@ def _checked(changes: PoolChanges, stored: Pool | None) -> PoolChanges:
     problems = _problems(values)
     if unfit := unfit_for_name(values.get("name", "")):
         problems.setdefault("name", unfit)
+    if wrong := _unknown_classes(values.get("policy", {}).get("peak_classes", []), stored):
+        problems.setdefault("policy.peak_classes", wrong)
     if slug := values.get("slug"):
         taken = Pool.objects.filter(slug=slug).exclude(slug=stored.slug if stored else "").exists()
         if taken:
@@ -157,6 +159,17 @@ def _checked(changes: PoolChanges, stored: Pool | None) -> PoolChanges:
     if "clusters" in values:
         values["clusters"] = sorted(values["clusters"])
     return values
+
+
+def _unknown_classes(named: list[str], stored: Pool | None) -> str:
+    """Return a sentence about the first job class that is none; those that a pool names already may stay."""
+    known = {*JobClass.objects.values_list("slug", flat=True)} if named else set()
+    kept = set(stored.rules.peak_classes) if stored is not None else set()
+    unknown = next((name for name in named if name not in known | kept), None)
+    if unknown is None:
+        return ""
+    there = ", ".join(sorted(known)) or "none"
+    return f"There is no job class {unknown!r}.{nearest(unknown, known) or f' There are: {there}.'}"
 
 
 def require_pool_values(changes: PoolChanges) -> None:

@@ -306,6 +306,22 @@ class PolicyShape(StrictSerializer):
         allow_null=True,
         help_text="MiB with each GPU where a workload names none; null = by what the nodes have, 0 = none.",
     )
+    peak_hours = serializers.ListField(
+        child=serializers.CharField(max_length=60),
+        required=False,
+        max_length=50,
+        help_text="Hours of the week, such as mon-fri 08:00-18:00, in which some elastic workloads are not admitted.",
+    )
+    peak_zone = serializers.CharField(max_length=60, required=False, help_text="Time zone of the peak hours.")
+    peak_max_gpus = serializers.FloatField(
+        required=False, allow_null=True, help_text="More GPUs are not admitted then; null = of any size are."
+    )
+    peak_classes = serializers.ListField(
+        child=serializers.CharField(max_length=60),
+        required=False,
+        max_length=50,
+        help_text="Job classes that are not admitted then.",
+    )
 
 
 class PoolPatch(StrictSerializer):

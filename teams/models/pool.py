@@ -3,16 +3,21 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
+from zoneinfo import available_timezones
 
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import models
 from django.db.models import Q
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from chamber import invalid
 from chamber.ids import new_id
+from teams import peak_hours
 from teams.models.team import Team
 from teams.querysets import PoolQuerySet
+
+MOST_PEAK_HOURS = 50
+"""Lines of hours, or job classes, of one pool."""
 
 
 class QueueingPolicy(StrEnum):
@@ -57,6 +62,9 @@ class PoolPolicy(BaseModel):
 
     `cpu_per_gpu` and `memory_mib_per_gpu` are what a pod gets of CPU and memory with each of its GPUs where its
     workload does not say: 0 gives none, None goes by what the pool's nodes have (`workloads.defaults`).
+
+    In its `peak_hours`, of the `peak_zone`, elastic workloads of more than `peak_max_gpus` GPUs (None: of no size), or
+    of one of the `peak_classes`, are not admitted.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -72,6 +80,40 @@ class PoolPolicy(BaseModel):
     sharing: SharingPolicy = SharingPolicy.FRACTIONS
     cpu_per_gpu: float | None = Field(default=None, ge=0, le=1000, allow_inf_nan=False)
     memory_mib_per_gpu: int | None = Field(default=None, ge=0, le=16 * 1024 * 1024)
+    peak_hours: list[str] = Field(default_factory=list, max_length=MOST_PEAK_HOURS)
+    peak_zone: str = "UTC"
+    peak_max_gpus: float | None = Field(default=None, ge=0, le=1_000_000, allow_inf_nan=False)
+    # Looked at last, also where it is not said: hours have to keep something out.
+    peak_classes: list[str] = Field(default_factory=list, max_length=MOST_PEAK_HOURS, validate_default=True)
+
+    @field_validator("peak_hours")
+    @classmethod
+    def _hours(cls, value: list[str]) -> list[str]:
+        for text in value:
+            if peak_hours.minutes_of(text) is None:
+                raise ValueError(
+                    f"{invalid.shown(text)} are no hours: write days and times such as mon-fri 08:00-18:00, or "
+                    "sat 22:00-06:00."
+                )
+        if not peak_hours.leaves_some_open(value):
+            raise ValueError("Peak hours leave a part of the week; these leave none.")
+        return list(dict.fromkeys(value))
+
+    @field_validator("peak_zone")
+    @classmethod
+    def _zone(cls, value: str) -> str:
+        if value not in available_timezones():
+            raise ValueError(
+                f"{invalid.shown(value)} is no time zone: write one such as UTC or Europe/Berlin."
+            )
+        return value
+
+    @field_validator("peak_classes")
+    @classmethod
+    def _keeps_something_out(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        if info.data.get("peak_hours") and not value and info.data.get("peak_max_gpus") is None:
+            raise ValueError("Peak hours keep nothing out without a number of GPUs or a job class: give one.")
+        return sorted(set(value))
 
 
 CLUSTER_LABEL = "chamber.internal/cluster"

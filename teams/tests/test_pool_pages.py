@@ -39,6 +39,23 @@ def test_saves_nodes_and_policy(acme: Acme, sign_in: SignIn) -> None:
     assert (pool.rules.cpu_per_gpu, pool.rules.memory_mib_per_gpu) == (7.5, None)
 
 
+def test_saves_and_shows_peak_hours(acme: Acme, sign_in: SignIn) -> None:
+    browser = sign_in(acme.org_admin)
+    hours = {
+        "peak_hours": "mon-fri 08:00-18:00\nsat 22:00-06:00",
+        "peak_zone": "Europe/Berlin",
+        "peak_max_gpus": "16",
+        "peak_classes": "training",
+    }
+    browser.post(URL, VALUES | hours)
+    rules = Pool.objects.get().rules
+    assert rules.peak_hours == ["mon-fri 08:00-18:00", "sat 22:00-06:00"]
+    assert (rules.peak_zone, rules.peak_max_gpus, rules.peak_classes) == ("Europe/Berlin", 16, ["training"])
+    assert "mon-fri 08:00-18:00\nsat 22:00-06:00" in browser.get(URL).content.decode()
+    browser.post(URL, VALUES | {"version": 2})
+    assert (Pool.objects.get().rules.peak_hours, Pool.objects.get().rules.peak_zone) == ([], "UTC")
+
+
 def test_shows_the_stored_values(acme: Acme, sign_in: SignIn) -> None:
     browser = sign_in(acme.org_admin)
     browser.post(URL, VALUES)

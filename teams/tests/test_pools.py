@@ -53,6 +53,31 @@ def test_the_same_policy_is_no_change(acme: Acme) -> None:
             "policy.min_runtime_seconds",
             "min_runtime_seconds is -1; at least 0 is allowed.",
         ),
+        (
+            {"policy": {"peak_hours": ["mon 8-18"], "peak_max_gpus": 8}},
+            "policy.peak_hours",
+            "'mon 8-18' are no hours: write days and times such as mon-fri 08:00-18:00",
+        ),
+        (
+            {"policy": {"peak_hours": ["mon-sun 00:00-24:00"], "peak_max_gpus": 8}},
+            "policy.peak_hours",
+            "leave a part of the week",
+        ),
+        (
+            {"policy": {"peak_hours": ["mon 08:00-18:00"], "peak_zone": "Mars", "peak_max_gpus": 8}},
+            "policy.peak_zone",
+            "'Mars' is no time zone",
+        ),
+        (
+            {"policy": {"peak_hours": ["mon 08:00-18:00"]}},
+            "policy.peak_classes",
+            "keep nothing out without a number of GPUs or a job class",
+        ),
+        (
+            {"policy": {"peak_hours": ["mon 08:00-18:00"], "peak_classes": ["trainin"]}},
+            "policy.peak_classes",
+            "There is no job class 'trainin'. Did you mean 'training'?",
+        ),
         ({"name": ""}, "name", "1 to 100 characters"),
         ({"slug": "other"}, "slug", "taken by another pool"),
         ({"slug": "Main Pool"}, "slug", "small letters"),

@@ -75,8 +75,8 @@ class PreemptionOrder:
 
 @dataclass(frozen=True, slots=True)
 class WaitingFailure:
-    """A workload that waits and never will run: a dependency failed, or it can never fit and asked to be
-    told.
+    """A workload that waits and never will run: a dependency failed, its deadline passed, or it can never fit and asked
+    to be told. `cancels`: it ends as Cancelled.
     """
 
     workload_id: UUID
@@ -84,6 +84,7 @@ class WaitingFailure:
     code: str
     message: str
     next_step: str = ""
+    cancels: bool = False
 
 
 def admit_many(
@@ -349,7 +350,7 @@ def set_reasons(codes: Mapping[UUID, str]) -> None:
 
 
 def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime) -> set[UUID]:
-    """End Pending workloads as Failed with their reasons; return the ids of those it was done to.
+    """End Pending workloads as Failed, or Cancelled, with their reasons; return the ids of those it was done to.
 
     Waits for nobody: a workload that somebody is changing is left to the next cycle.
     """
@@ -361,11 +362,13 @@ def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime)
         and (row.version, row.status) == (failure.version, Status.PENDING)
     ]
     journal = Journal(by=by, at=at, rows=[row for _, row in chosen])
-    change_status([row for _, row in chosen], Status.FAILED, at=journal.at)
+    for status, cancels in ((Status.FAILED, False), (Status.CANCELLED, True)):
+        change_status([row for each, row in chosen if each.cancels is cancels], status, at=journal.at)
     needed = dependencies.failed([row.pk for failure, row in chosen if failure.code == dependencies.FAILED])
     others = needs.unmet([row.pk for failure, row in chosen if failure.code == dependencies.FAILED])
     for failure, row in chosen:
-        reason = reasons.WorkloadEnd(failure.code, failure.message, next_step=failure.next_step)
+        kind = "cancelled" if failure.cancels else "failed"
+        reason = reasons.WorkloadEnd(failure.code, failure.message, kind, failure.next_step)
         if row.pk in needed:
             reason = _of_dependencies(row, needed[row.pk])
         elif row.pk in others:

@@ -33,8 +33,11 @@ def lock_open_many(attempt_ids: Collection[UUID]) -> list[Pair]:
 
 
 def to_pending(rows: Sequence[Workload], *, at: datetime, **columns: Any) -> None:
-    """Make locked rows Pending: in no pool, without a reason, and without a pause but one in `columns`."""
-    columns = {"backoff_until": None, **columns}
+    """Make locked rows Pending: in no pool, without a reason, and without a pause but one in `columns`.
+
+    They have no deadline any more: it was for the first start, which they have had or are to have at another time.
+    """
+    columns = {"backoff_until": None, "deadline": None, "on_deadline": "", **columns}
     change_status(rows, Status.PENDING, at=at, pool=None, reason_code="", reason={}, **columns)
 
 

@@ -7,7 +7,7 @@ from workloads.models.credential import Credential, CredentialKind, NamedCredent
 from workloads.models.event import Event, EventKind
 from workloads.models.notes import AttemptNotes, Checkpoint
 from workloads.models.submission import Dependency, DependencyKind, SubmissionKey
-from workloads.models.workload import Status, Workload
+from workloads.models.workload import OnDeadline, Status, Workload
 
 __all__ = [
     "Attempt",
@@ -21,6 +21,7 @@ __all__ = [
     "Event",
     "EventKind",
     "NamedCredential",
+    "OnDeadline",
     "OnPreemption",
     "Phase",
     "Status",

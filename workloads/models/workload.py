@@ -16,6 +16,13 @@ from workloads.querysets import WorkloadQuerySet
 WHOLE_DEVICE_MILLI = 1000
 
 
+class OnDeadline(models.TextChoices):
+    """As what a workload ends that has not started by its deadline."""
+
+    FAIL = "fail", "It fails"
+    CANCEL = "cancel", "It is cancelled"
+
+
 class Status(models.TextChoices):
     """Where a workload stands; `workloads.transitions` says what may become what."""
 
@@ -85,6 +92,18 @@ class Workload(models.Model):
     on_preemption = models.CharField(max_length=8, choices=OnPreemption.choices, default=OnPreemption.REQUEUE)
     max_requeues = models.PositiveIntegerField(default=20)
     max_retries = models.PositiveIntegerField(default=0)
+    start_after = models.DateTimeField(null=True, help_text="Before it, it is in no queue.")
+    deadline = models.DateTimeField(
+        null=True, help_text="Where it is not Queued by then, it ends; empty once it was."
+    )
+    on_deadline = models.CharField(
+        max_length=6,
+        choices=OnDeadline.choices,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Empty where it has no deadline.",
+    )
     fail_if_impossible = models.BooleanField(default=False, help_text="End as Failed where it can never run.")
 
     # How it runs.
@@ -207,6 +226,16 @@ class Workload(models.Model):
             models.CheckConstraint(
                 condition=Q(time_limit_seconds__isnull=True) | Q(time_limit_seconds__gte=1),
                 name="workload_time_limit_positive",
+            ),
+            models.CheckConstraint(
+                condition=Q(deadline__isnull=True)
+                | Q(start_after__isnull=True)
+                | Q(deadline__gt=F("start_after")),
+                name="workload_deadline_after_start",
+            ),
+            models.CheckConstraint(
+                condition=Q(on_deadline__in=("", *OnDeadline.values)),
+                name="workload_on_deadline_known",
             ),
         ]
 

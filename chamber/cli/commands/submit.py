@@ -65,6 +65,19 @@ OPTIONS = [
     click.option("--max-requeues", type=int, help="How often it returns to the queue after a preemption."),
     click.option("--max-retries", type=int, help="How often to try again after a failure."),
     click.option(
+        "--start-after",
+        metavar="TIME",
+        help="Not before this: a time from now such as 2h, or 2026-12-01T20:00Z.",
+    ),
+    click.option(
+        "--deadline", metavar="TIME", help="It ends where it has not started by then; written likewise."
+    ),
+    click.option(
+        "--on-deadline",
+        type=click.Choice(["fail", "cancel"]),
+        help="As what it then ends: Failed (the default) or Cancelled.",
+    ),
+    click.option(
         "--fail-if-impossible",
         is_flag=True,
         default=None,

@@ -605,3 +605,19 @@ def test_a_reservation_may_be_any_thousandth_of_a_gpu(run: Run, nlp: Team) -> No
         result = run("apply", "-f", "-", stdin=text % endless)
         sentence = f"line 1: teams.nlp.shares.main.reservation is {endless}; it must be a number that ends."
         assert (result.exit_code, sentence in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.usefixtures("shared")
+def test_peak_hours_of_a_pool_are_made_true_or_refused_with_their_line(
+    run: Run, olga: User, become: Become, pool: Pool
+) -> None:
+    become(olga)
+    hours = "{peak_hours: [mon-fri 08:00-18:00], peak_zone: Europe/Berlin, peak_max_gpus: 16}"
+    assert run("apply", "-f", "-", stdin=f"pools:\n  - {{slug: main, policy: {hours}}}\n").exit_code == 0
+    pool.refresh_from_db()
+    assert (pool.rules.peak_hours, pool.rules.peak_max_gpus) == (["mon-fri 08:00-18:00"], 16)
+    wrong = hours.replace("08:00-18:00", "8-18")
+    refused = run("apply", "-f", "-", stdin=f"pools:\n  - {{slug: main, policy: {wrong}}}\n")
+    assert refused.exit_code == 6
+    assert "'mon-fri 8-18' are no hours" in refused.stderr
+    assert "line 2" in refused.stderr.lower()

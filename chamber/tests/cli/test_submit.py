@@ -65,6 +65,22 @@ def test_flags_become_a_workload_and_its_name_is_printed(run: Run) -> None:
     assert len(workload.pool_choice) == 1
 
 
+def test_times_are_given_from_now_or_with_their_zone(run: Run) -> None:
+    times = ["--start-after", "2036-06-01 20:00 Europe/Berlin", "--deadline", "2036-06-02T20:00Z"]
+
+    result = run(*NEEDED, *times, "--on-deadline", "cancel")
+
+    assert result.exit_code == 0, result.stderr
+    workload = Workload.objects.get()
+    assert (f"{workload.start_after:%d %H:%M}", f"{workload.deadline:%d %H:%M}") == ("01 18:00", "02 20:00")
+    described = run("describe", workload.slug).stdout
+    assert "Earliest start" in described
+    assert "It is cancelled" in described
+    refused = run(*NEEDED, "--start-after", "3h", "--deadline", "2h")
+    assert refused.exit_code == 6
+    assert "is not after the earliest start" in refused.stderr
+
+
 def test_what_no_node_can_hold_is_submitted_with_a_warning(run: Run, pool: Pool) -> None:
     make_node(make_cluster(), "n1", gpus=8, pool=pool)
     make_node(Cluster.objects.get(), "n2", gpus=8, pool=pool)

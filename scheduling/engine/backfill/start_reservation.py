@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from scheduling.engine.model.peak import PeakHours
 from scheduling.engine.model.snapshot import PodPlacement, WorkloadInfo
 from scheduling.engine.placement.free import NodeFree, pick_devices, pods_in
 from scheduling.engine.placement.ledger import HeldPods, Ledger
@@ -43,11 +44,13 @@ def reserve_start(
     yielding: Iterable[tuple[WorkloadInfo, Sequence[PodPlacement]]],
     *,
     tally: HeldPods,
+    peak: PeakHours | None = None,
 ) -> EarliestStart:
     """The earliest time at which so many pods fit, and the nodes; without ends, the nodes where least is missing.
 
     ``ends`` come in the order of their times, then ids. ``yielding`` are those that the workload may preempt whenever
-    it likes: they are not in its way. ``tally`` says how many of its pods the nodes hold as things stand.
+    it likes: they are not in its way. ``tally`` says how many of its pods the nodes hold as things stand. ``peak`` are
+    the hours in which the workload is not admitted: it starts after them, on what has ended by then.
     """
     free = list(ledger.later.free)
     held: dict[int, int] = {}
@@ -67,15 +70,22 @@ def reserve_start(
 
     leave(yielding)
     ready.update(number for number, total in enumerate(totals) if total >= pods)
+    starts_at: int | None = None
     for at, workload, placements in ends:
+        if starts_at is not None and at > starts_at:
+            break
         leave([(workload, placements)])
-        if ready:
-            best = min(ready, key=lambda number: (totals[number], tally.domains[number].key))
-            there = _held_in(best, tally, held)
-            return EarliestStart(
-                at, _extra_then(ledger, request, pods, where=tally.where, free=free, counts=there)
-            )
-    return EarliestStart(None, _extra_where_least_is_missing(ledger, request, pods, tally, free))
+        if ready and starts_at is None:
+            starts_at = at if peak is None else peak.opens_at(at)
+            if starts_at in (at, None):
+                break
+    if starts_at is None:
+        return EarliestStart(None, _extra_where_least_is_missing(ledger, request, pods, tally, free))
+    best = min(ready, key=lambda number: (totals[number], tally.domains[number].key))
+    there = _held_in(best, tally, held)
+    return EarliestStart(
+        starts_at, _extra_then(ledger, request, pods, where=tally.where, free=free, counts=there)
+    )
 
 
 def _held_in(domain: int, tally: HeldPods, held: dict[int, int]) -> dict[int, int]:

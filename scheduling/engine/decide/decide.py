@@ -54,7 +54,7 @@ def decide_plainly(state: State, now: int) -> Plan:
     outsiders = [Outsider(state.workload(id_), *out) for id_, out in found.out.items()]
     reports = [PoolReport(cycle, grown[pool_id]) for pool_id, cycle in cycles.items()]
     report = PlanReport.of(state.pools, outsiders, reading.oddities, reports, now=now)
-    return plan_of(cycles, grown, report)
+    return plan_of(cycles, grown, found.expired.values(), report)
 
 
 def run_queues(cycles: Cycles, entries: Entries) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from scheduling.engine.backfill.passing import BlockedHead
-from scheduling.engine.model.plan import Grow, Plan, Preemption, Shrink, Start, StartReservation
+from scheduling.engine.model.plan import Expiry, Grow, Plan, Preemption, Shrink, Start, StartReservation
 from scheduling.engine.model.snapshot import Queueing
 from scheduling.engine.pool.pool_cycle import PoolCycle
 from scheduling.engine.preemption.victims import PlacedWorkload
@@ -14,7 +14,12 @@ from scheduling.engine.reasons.figures import Allocations, Parts
 from scheduling.engine.reasons.report import Grown, PlanReport, by_id
 
 
-def plan_of(cycles: Mapping[str, PoolCycle], grown: Mapping[str, Grown], report: PlanReport) -> Plan:
+def plan_of(
+    cycles: Mapping[str, PoolCycle],
+    grown: Mapping[str, Grown],
+    expired: Iterable[Expiry],
+    report: PlanReport,
+) -> Plan:
     """What the cycles of all pools have decided, as one plan."""
     starts: list[Start] = []
     grows: list[Grow] = []
@@ -50,6 +55,7 @@ def plan_of(cycles: Mapping[str, PoolCycle], grown: Mapping[str, Grown], report:
         pools=report.pools,
         teams=report.teams,
         findings=report.findings,
+        expiries=tuple(sorted(expired, key=by_id)),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scheduling.engine.model.snapshot import PodPlacement
+from scheduling.engine.model.snapshot import AfterDeadline, PodPlacement
 
 # --- Reasons ------------------------------------------------------------------------------------------------------
 
@@ -23,9 +23,11 @@ class ReasonKind(StrEnum):
 
 
 class ReasonCode(StrEnum):
-    """Why a workload waits (first match wins, in this order), or what happened to it (the last three)."""
+    """Why a workload waits (first match wins, in this order), or what happened to it (the last four)."""
 
     HELD = "held"
+    NOT_BEFORE = "not-before"
+    PEAK_HOURS = "peak-hours"
     WAITING_FOR_DEPENDENCY = "waiting-for-dependency"
     DEPENDENCY_FAILED = "dependency-failed"
     BACKING_OFF = "backing-off"
@@ -49,6 +51,7 @@ class ReasonCode(StrEnum):
     WAITING_FOR_VICTIMS = "waiting-for-victims"
     PREEMPTED = "preempted"
     SHRUNK = "shrunk"
+    DEADLINE_PASSED = "deadline-passed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,15 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
+class Expiry:
+    """A pending workload whose deadline has passed: it ends, as Failed or Cancelled (``ends_as``)."""
+
+    workload: str
+    ends_as: AfterDeadline
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """A pending workload that does not start.
 
@@ -260,7 +272,7 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One cycle's decisions. Every workload of the snapshot stands in exactly one of starts, grows, keeps, shrinks,
-    preemptions and waits. Each is sorted by id (waits by pool, position, id). Keeps, waits and the
+    preemptions, expiries and waits. Each is sorted by id (waits by pool, position, id). Keeps, waits and the
     figures may be worked out when they are first read."""
 
     starts: tuple[Start, ...] = ()
@@ -273,3 +285,4 @@ class Plan:
     pools: Sequence[PoolFigures] = ()
     teams: Sequence[TeamFigures] = ()
     findings: Sequence[Finding] = ()
+    expiries: tuple[Expiry, ...] = ()

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scheduling.engine.model.peak import PeakHours
+
 GPU_MILLI = 1000
 """One whole GPU, in milli-GPUs."""
 
@@ -84,6 +86,7 @@ class Policy:
     max_preemptions: int | None = None
     default_time_limit_ms: int | None = None
     sharing: Sharing = Sharing.FRACTIONS
+    peak: PeakHours | None = None
 
     def limit_ms(self, time_limit_ms: int | None) -> int | None:
         """The time limit of a workload, else the pool's default one."""
@@ -265,6 +268,13 @@ class AfterPreemption(StrEnum):
     STOP = "stop"
 
 
+class AfterDeadline(StrEnum):
+    """As what a workload ends that is not Queued by its deadline."""
+
+    FAIL = "fail"
+    CANCEL = "cancel"
+
+
 @dataclass(frozen=True, slots=True)
 class GpuShare:
     """A pod's request in milli-GPUs: a multiple of 1000, or a part of one device."""
@@ -321,8 +331,9 @@ class WorkloadInfo:
     nothing. ``pool`` and ``placements`` are those of a placed or stopping one; a QUEUED one's devices may still be
     held by a STOPPING one. ``submitted_at`` is the original submission, which a requeue keeps. ``started_at`` is
     when a RUNNING one began. ``preemptions_24h`` counts how often it was preempted in the last 24 hours.
-    ``shares_with`` are those with whose pods its own may share a device (``shared_by``). ``array`` names the array that
-    it is a member of, where that has at most ``max_parallel`` members placed at once.
+    ``shares_with`` are those with whose pods its own may share a device (``shared_by``). Before ``start_after`` it is
+    in no queue; a pending one ends at its ``deadline``. ``job_class`` is what a pool's peak hours may name. ``array``
+    names the array that it is a member of, where that has at most ``max_parallel`` members placed at once.
     """
 
     id: str
@@ -353,6 +364,10 @@ class WorkloadInfo:
     backing_off_until: int | None = None
     on_preemption: AfterPreemption = AfterPreemption.REQUEUE
     shares_with: tuple[str, ...] = ()
+    start_after: int | None = None
+    deadline: int | None = None
+    on_deadline: AfterDeadline = AfterDeadline.FAIL
+    job_class: str = ""
     array: str | None = None
     max_parallel: int | None = None
 

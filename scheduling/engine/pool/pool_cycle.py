@@ -260,7 +260,10 @@ class PoolCycle:
             return EarliestStart(None, {})
         yielding = self._yielding() if candidate.reserved else []
         ends = self._ends(reserved_only=candidate.reserved)
-        return reserve_start(self.ledger, candidate.request, candidate.pods, ends, yielding, tally=held)
+        peak = self.pool.policy.peak if candidate.pool_request.off_peak else None
+        return reserve_start(
+            self.ledger, candidate.request, candidate.pods, ends, yielding, tally=held, peak=peak
+        )
 
     def _yielding(self) -> Sequence[tuple[WorkloadInfo, Sequence[PodPlacement]]]:
         """What reserved work may preempt at any time, so that it is not in its way."""

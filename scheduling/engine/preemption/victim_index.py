@@ -17,10 +17,12 @@ class TierIndex:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._by_leaf: dict[int, list[Victim]] = {}
+        self._branches: set[int] = set()
 
     def add(self, leaf: int, victim: Victim) -> None:
         """Put in a victim."""
         self._by_leaf.setdefault(leaf, []).append(victim)
+        self._branches.update(self._tree.paths[leaf])
 
     def sort(self) -> None:
         """Have the victims of each leaf in order."""
@@ -32,8 +34,8 @@ class TierIndex:
         return self._by_leaf.get(leaf, ())
 
     def children(self, branch: int) -> Sequence[int]:
-        """The children of a branch; those below which there is none may be left out."""
-        return self._tree.children[branch]
+        """The children of a branch, but for those below which there is none."""
+        return [child for child in self._tree.children[branch] if child in self._branches]
 
 
 class VictimIndex:

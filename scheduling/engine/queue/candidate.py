@@ -20,7 +20,7 @@ class PoolRequest:
 
     ``pod_milli`` is what a pod takes there at most; ``pods`` how many it needs (its minimum, or one to grow), in all
     ``next_milli``; ``wanted_pods`` how many count in its team's demand, in all ``wanted_milli``. It ``counts`` there in
-    one pool only, if it stands in the queues of several.
+    one pool only, if it stands in the queues of several. ``off_peak``: it is not admitted in the pool's peak hours.
     """
 
     pool: str
@@ -30,6 +30,7 @@ class PoolRequest:
     wanted_pods: int
     time_limit_ms: int | None
     counts: bool = True
+    off_peak: bool = False
     next_milli: int = field(init=False)
     wanted_milli: int = field(init=False)
 

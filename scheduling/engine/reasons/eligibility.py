@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from scheduling.engine.model.plan import Reason, ReasonCode
+from scheduling.engine.model.plan import Expiry, Reason, ReasonCode
 from scheduling.engine.model.snapshot import (
     GPU_MILLI,
     GpuShare,
@@ -18,7 +18,7 @@ from scheduling.engine.placement.pod_request import PodRequest, PodRequests
 from scheduling.engine.queue.candidate import Candidate, PoolRequest
 from scheduling.engine.quota.charging import Charges
 from scheduling.engine.quota.tree import Tree
-from scheduling.engine.reasons import sentences
+from scheduling.engine.reasons import sentences, time_sentences
 from scheduling.engine.reasons.misfits import Obstacle, of_nodes, of_quota, with_example
 
 Candidacies = tuple[Candidate, ...]
@@ -29,6 +29,8 @@ Out = tuple[str | None, Reason]
 """The pool that the reason speaks of, and why a workload is in no queue."""
 CODES = tuple(ReasonCode)
 """In the order in which they are looked for."""
+BEFORE_PEAK_HOURS = frozenset({ReasonCode.HELD, ReasonCode.NOT_BEFORE})
+"""What keeps a workload out of every queue and is looked for before the peak hours of its pools."""
 
 
 class PoolView(NamedTuple):
@@ -45,11 +47,13 @@ class PoolView(NamedTuple):
 
 @dataclass(slots=True)
 class SortedWorkloads:
-    """Where workloads stand: ``candidates`` by pool, ``entries`` of those in several queues, those ``out`` of all."""
+    """Where workloads stand: ``candidates`` by pool, ``entries`` of those in several queues, those ``out`` of all, and
+    those that have ``expired``."""
 
     candidates: dict[str, list[Candidate]]
     entries: Entries = field(default_factory=dict)
     out: dict[str, Out] = field(default_factory=dict)
+    expired: dict[str, Expiry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +79,11 @@ class Eligibility:
         self._tree = tree
         self._requests = requests
         self._fits: dict[tuple[Hashable, ...], tuple[PoolFit, ...]] = {}
+        self._peaks = {
+            pool_id: peak for pool_id, each in pools.items() if (peak := each.pool.policy.peak) is not None
+        }
+        self._looked_at: int | None = None
+        self._in_peak = frozenset[str]()
 
     def sort(
         self, workloads: Iterable[WorkloadInfo], now: int, beyond: Collection[str] = ()
@@ -82,14 +91,19 @@ class Eligibility:
         """Where each of these workloads stands. Those ``beyond`` the limit of their array stand in no queue."""
         found = SortedWorkloads({pool_id: [] for pool_id in self._pools})
         for workload in workloads:
-            reason = sentences.of_workload(workload, now)
-            if reason is None and workload.id in beyond:
-                reason = sentences.array_limit(workload)
-            if reason is not None:
-                found.out[workload.id] = (None, reason)
+            if is_past_deadline(workload, now):
+                found.expired[workload.id] = expiry(workload)
+                continue
+            out = self.out_for_now(workload, now)
+            if out is not None:
+                found.out[workload.id] = out
+                continue
+            if workload.id in beyond:
+                found.out[workload.id] = (None, sentences.array_limit(workload))
                 continue
             leaf, fits = self._tree.leaf_of[workload.team], self._fits_of(workload)
-            candidacies = self.candidacies_in(workload, leaf, self.admitting(fits, workload, leaf))
+            admitting = self.in_hours(self.admitting(fits, workload, leaf), workload, now)
+            candidacies = self.candidacies_in(workload, leaf, admitting)
             for candidate in candidacies:
                 found.candidates[candidate.pool_request.pool].append(candidate)
             if len(candidacies) > 1:
@@ -97,6 +111,48 @@ class Eligibility:
             if not candidacies:
                 found.out[workload.id] = self._obstacle(workload, leaf, fits)
         return found
+
+    def out_for_now(self, workload: WorkloadInfo, now: int) -> Out | None:
+        """What keeps a workload out of every queue for now: of itself, or the peak hours of all pools that could
+        admit it."""
+        reason = sentences.of_workload(workload, now)
+        if reason is not None and reason.code in BEFORE_PEAK_HOURS:
+            return None, reason
+        peak = None if workload.reserved or not self.in_peak(now) else self._peak_hours(workload, now)
+        return peak or (None if reason is None else (None, reason))
+
+    def _peak_hours(self, workload: WorkloadInfo, now: int) -> Out | None:
+        """The reason of the pool whose peak ends first, where those of all that could admit a workload keep it out."""
+        leaf = self._tree.leaf_of[workload.team]
+        fits = self.admitting(self._fits_of(workload), workload, leaf)
+        if not fits or self.in_hours(fits, workload, now):
+            return None
+        opens = [(fit.pool_request.pool, self._peaks[fit.pool_request.pool].opens_at(now)) for fit in fits]
+        pool_id, at = min(opens, key=lambda each: (each[1] is None, each[1] or 0))
+        return pool_id, time_sentences.peak_hours(self._pools[pool_id].pool, at)
+
+    def in_hours(self, fits: list[PoolFit], workload: WorkloadInfo, now: int) -> list[PoolFit]:
+        """Those of some pools that do not keep a workload out at this hour."""
+        closed = self.in_peak(now)
+        if workload.reserved or not closed:
+            return fits
+        return [
+            fit for fit in fits if fit.pool_request.pool not in closed or not self.is_off_peak(fit, workload)
+        ]
+
+    def in_peak(self, now: int) -> frozenset[str]:
+        """The pools in which it is peak."""
+        if self._looked_at != now:
+            self._looked_at = now
+            self._in_peak = frozenset(pool_id for pool_id, peak in self._peaks.items() if peak.is_at(now))
+        return self._in_peak
+
+    def is_off_peak(self, fit: PoolFit, workload: WorkloadInfo) -> bool:
+        """Whether a pool's peak hours keep a workload out."""
+        peak, milli = self._peaks.get(fit.pool_request.pool), workload.pods * fit.pool_request.pod_milli
+        return peak is not None and peak.concerns(
+            reserved=workload.reserved, milli=milli, job_class=workload.job_class
+        )
 
     def _fits_of(self, workload: WorkloadInfo) -> tuple[PoolFit, ...]:
         """What each pool that it names has for it, in its order of preference."""
@@ -140,7 +196,10 @@ class Eligibility:
 
     def pool_request(self, fit: PoolFit, workload: WorkloadInfo, *, counts: bool) -> PoolRequest:
         """What a workload requests of a pool, with its time limit."""
-        return replace(fit.pool_request, time_limit_ms=workload.time_limit_ms, counts=counts)
+        off_peak = self.is_off_peak(fit, workload)
+        return replace(
+            fit.pool_request, time_limit_ms=workload.time_limit_ms, counts=counts, off_peak=off_peak
+        )
 
     def _obstacle(self, workload: WorkloadInfo, leaf: int, fits: Sequence[PoolFit]) -> Out:
         """What keeps it out of all pools: nodes, or guarantees and ceilings.
@@ -196,6 +255,22 @@ class Eligibility:
         most = fit.charges.most_ever(leaf, reserved=workload.reserved)
         admitted = (each for each in obstacle.examples if each.pods * each.gpus * GPU_MILLI <= most)
         return replace(obstacle, reason=with_example(obstacle.reason, next(admitted, None)))
+
+
+def is_past_deadline(workload: WorkloadInfo, now: int) -> bool:
+    """Whether a pending workload ends now, because its deadline has passed."""
+    return workload.deadline is not None and workload.deadline <= now
+
+
+def expiry(workload: WorkloadInfo) -> Expiry:
+    """The end of a workload whose deadline has passed."""
+    return Expiry(workload.id, workload.on_deadline, time_sentences.deadline_passed(workload.deadline or 0))
+
+
+def next_turn(workload: WorkloadInfo, now: int) -> int | None:
+    """When time next changes where a pending workload stands, apart from peak hours; ``None`` if it never does."""
+    times = (workload.backing_off_until, workload.start_after, workload.deadline)
+    return min([at for at in times if at is not None and at > now], default=None)
 
 
 def what_it_asks(workload: WorkloadInfo) -> tuple[Hashable, ...]:

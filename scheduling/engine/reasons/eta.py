@@ -58,7 +58,7 @@ class Forecast:
         found = timeline.when(candidate.request, candidate.pods)
         if found is None:
             return self._unknown(blocked)
-        at, ranks = max(found[0], admitted, self._not_before), found[1]
+        at, ranks = self._opens_at(candidate, max(found[0], admitted, self._not_before)), found[1]
         if candidate.pods == 1 and (given := timeline.given(candidate.request, at)) is not None:
             ranks = [given]  # What was free before anyway stays free for those behind.
         self._seat(candidate, at, ranks)
@@ -67,6 +67,12 @@ class Forecast:
         if self._queueing is Queueing.BEST_EFFORT_FIFO and candidate.pods * candidate.request.whole > 1:
             return ANYBODY_PASSES
         return Eta(at, at)
+
+    def _opens_at(self, candidate: Candidate, at: int) -> int:
+        """The first time from then on at which the pool's peak hours admit a candidate, which may start now."""
+        peak = self._cycle.pool.policy.peak if candidate.pool_request.off_peak else None
+        opens = at if peak is None else peak.opens_at(at)
+        return at if opens is None else opens
 
     def _of_head(self, candidate: Candidate, earliest: EarliestStart) -> Eta:
         """The ETA of the head; without a time, nothing more of its nodes comes free for others."""

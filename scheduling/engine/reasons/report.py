@@ -114,17 +114,23 @@ def _all_waits(
     def place(wait: Wait) -> int:
         return order.get(wait.pool or "", -1)
 
-    out = [_out(each, now) for each in outsiders]
+    out = [_out(each, pools, now) for each in outsiders]
     out.sort(key=lambda wait: (place(wait), wait.workload))
     waits = [wait for report in reports for wait in report.waits()]
     return tuple(merge(waits, out, key=lambda wait: (place(wait), wait.position is None)))
 
 
-def _out(outsider: Outsider, now: int) -> Wait:
+def _out(outsider: Outsider, pools: Sequence[PoolInfo], now: int) -> Wait:
     """A workload in no queue."""
     workload, pool_id, reason = outsider
     why = "It is not in the queue."
     if reason.code is ReasonCode.BACKING_OFF:
         due = sentences.of_workload(workload, now) or reason
         return Wait(workload.id, pool_id, None, due, Eta(workload.backing_off_until, None, why))
+    if reason.code is ReasonCode.NOT_BEFORE:
+        return Wait(workload.id, pool_id, None, reason, Eta(workload.start_after, None, why))
+    if reason.code is ReasonCode.PEAK_HOURS:
+        peak = next((pool.policy.peak for pool in pools if pool.id == pool_id), None)
+        opens = None if peak is None else peak.opens_at(now)
+        return Wait(workload.id, pool_id, None, reason, Eta(opens, None, why))
     return Wait(workload.id, pool_id, None, reason, Eta(None, None, why))

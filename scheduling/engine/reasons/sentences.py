@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from scheduling.engine.model.peak import in_zone
 from scheduling.engine.model.plan import Reason, ReasonCode, ReasonKind
 from scheduling.engine.model.quantities import counted
 from scheduling.engine.model.snapshot import DependencyState, NodeInfo, PoolInfo, WorkloadInfo
@@ -68,15 +69,30 @@ def reason(
 
 
 def of_workload(workload: WorkloadInfo, now: int) -> Reason | None:
-    """What keeps it out of every queue: a hold, a dependency, a backoff."""
+    """What keeps it out of every queue: a hold, the time it is to start after, a dependency, a backoff."""
     if (
         workload.backing_off_until is None
+        and workload.start_after is None
         and workload.dependency is DependencyState.NONE
         and not workload.held
     ):
         return None
+    return _held_or_early(workload, now) or _waits_for_others(workload, now)
+
+
+def _held_or_early(workload: WorkloadInfo, now: int) -> Reason | None:
     if workload.held:
         return reason(ReasonCode.HELD, "It is on hold.", "Release the hold.")
+    if workload.start_after is None or workload.start_after <= now:
+        return None
+    return reason(
+        ReasonCode.NOT_BEFORE,
+        f"It is to start after {in_zone(workload.start_after, 'UTC')}.",
+        "Nothing to do; it joins the queue then.",
+    )
+
+
+def _waits_for_others(workload: WorkloadInfo, now: int) -> Reason | None:
     if workload.dependency is DependencyState.WAITING:
         return reason(
             ReasonCode.WAITING_FOR_DEPENDENCY,

@@ -23,6 +23,8 @@ def applied(snapshot: Snapshot, plan: Plan, *, stopped: bool = True) -> Snapshot
     for grow in plan.grows:
         row = rows[grow.workload]
         rows[row.id] = replace(row, placements=(*row.placements, *grow.placements))
+    for expiry in plan.expiries:
+        del rows[expiry.workload]
     for start in plan.starts:
         row = rows[start.workload]
         rows[row.id] = replace(row, status=OpenStatus.QUEUED, pool=start.pool, placements=start.placements)
@@ -30,4 +32,6 @@ def applied(snapshot: Snapshot, plan: Plan, *, stopped: bool = True) -> Snapshot
 
 
 def _waiting(workload: WorkloadInfo) -> WorkloadInfo:
-    return replace(workload, status=OpenStatus.PENDING, placements=(), pool=None, started_at=None)
+    return replace(
+        workload, status=OpenStatus.PENDING, placements=(), pool=None, started_at=None, deadline=None
+    )

@@ -6,9 +6,21 @@ from typing import Any
 
 import pytest
 
-from scheduling.engine import Eta, NodeInfo, OpenStatus, Queueing, TeamInfo, Topology, WorkloadInfo
+from scheduling.engine import (
+    ElasticPreemption,
+    Eta,
+    NodeInfo,
+    OpenStatus,
+    PeakHours,
+    Queueing,
+    TeamInfo,
+    Topology,
+    WeeklyHours,
+    WorkloadInfo,
+)
 from scheduling.engine.reasons import eta
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, plan, pool, team, waiting
+from scheduling.tests.proof.faults.times import NOW_MINUTE
 
 A = (team("a"),)
 EIGHT = [node("n0", 8)]
@@ -48,6 +60,21 @@ def test_behind_a_start_reservation_nobody_is_told_a_time_before_it() -> None:
         waiting("long", "a", limit=120),
     ]
     assert minutes(etas(EIGHT, A, *rows)) == {"head": 30, "long": 90}
+
+
+def test_behind_the_head_nobody_is_told_a_time_in_the_peak() -> None:
+    """Two GPUs come free in 30 minutes, the others in 60. The large ones are kept out from minute 15 to 180."""
+    peak = PeakHours((WeeklyHours(NOW_MINUTE + 15, NOW_MINUTE + 180),), "UTC", 3000)
+    rows = [
+        busy(6, 60),
+        busy(2, 90, first=6),
+        waiting("head", "a", 8, limit=60, submitted=9),
+        waiting("large", "a", 4, limit=60, submitted=8),
+    ]
+    assert minutes(etas(EIGHT, A, *rows, peak=peak, elastic_preemption=ElasticPreemption.NEVER)) == {
+        "head": 180,
+        "large": 240,
+    }
 
 
 def test_those_ahead_have_their_places_first() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import strategies as st
 
 from scheduling.engine import (
+    AfterDeadline,
     DependencyState,
     DeviceShare,
     ElasticPreemption,
@@ -16,6 +18,7 @@ from scheduling.engine import (
     NodeInfo,
     NodeOrder,
     OpenStatus,
+    PeakHours,
     PodPlacement,
     Policy,
     PoolInfo,
@@ -24,6 +27,7 @@ from scheduling.engine import (
     Snapshot,
     TeamInfo,
     TeamShare,
+    WeeklyHours,
     WorkloadInfo,
 )
 from scheduling.tests.engine.build import MINUTE, NOW, node, pool
@@ -44,7 +48,21 @@ def policies(draw: st.DrawFn) -> Policy:
         min_runtime_ms=draw(st.sampled_from([0, 10 * MINUTE])),
         max_preemptions=draw(st.sampled_from([None, None, 1])),
         default_time_limit_ms=draw(st.sampled_from([None, 60 * MINUTE])),
+        peak=draw(st.one_of(st.none(), st.none(), peaks())),
     )
+
+
+@st.composite
+def peaks(draw: st.DrawFn) -> PeakHours:
+    """Hours around now, or soon."""
+    now = datetime.fromtimestamp(NOW / 1000, UTC)
+    minute = now.weekday() * 24 * 60 + now.hour * 60 + now.minute
+    start = minute + draw(st.sampled_from([-60, -5, 15, 75]))
+    hours = (WeeklyHours(start, start + draw(st.sampled_from([60, 180]))),)
+    limit, classes = draw(
+        st.sampled_from([(1000, ()), (2000, ("training",)), (None, ("training",)), (0, ())])
+    )
+    return PeakHours(hours, "UTC", limit, classes)
 
 
 @st.composite
@@ -129,6 +147,10 @@ def pending(draw: st.DrawFn, /, index: int, pools: tuple[PoolInfo, ...], **fixed
         "time_limit_ms": draw(st.sampled_from([None, 10 * MINUTE, 90 * MINUTE])),
         "preemptions_24h": draw(st.integers(0, 1)),
         "held": draw(rare) == 0,
+        "start_after": NOW + draw(st.sampled_from([-MINUTE, 0, 10 * MINUTE])) if draw(rare) == 0 else None,
+        "deadline": NOW + draw(st.sampled_from([-MINUTE, 0, 20 * MINUTE])) if draw(rare) == 0 else None,
+        "on_deadline": draw(st.sampled_from(AfterDeadline)),
+        "job_class": draw(st.sampled_from(["", "", "training"])),
         "dependency": draw(st.sampled_from(DependencyState)) if draw(rare) == 0 else DependencyState.NONE,
         **fixed,
     }

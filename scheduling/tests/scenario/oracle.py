@@ -25,7 +25,7 @@ from scheduling.scenario.output import Json, Object
 GPU = 1000
 HOLDING = frozenset({"start", "keep", "grow", "shrink"})
 LEGAL = {
-    OpenStatus.PENDING: {"start", "wait"},
+    OpenStatus.PENDING: {"start", "wait", "end"},
     OpenStatus.STOPPING: {"keep"},
     OpenStatus.QUEUED: {"keep", "grow", "shrink", "preempt"},
     OpenStatus.STARTING: {"keep", "grow", "shrink", "preempt"},
@@ -50,7 +50,7 @@ def broken_rules(snapshot: Snapshot, now: int, result: Object) -> list[str]:
         _positions,
     )
     found = [sentence for check in checks for sentence in check(world)]
-    return found + list(_rights(world, now))
+    return found + list(_rights(world, now)) + list(_times(world, now))
 
 
 @dataclass(frozen=True)
@@ -260,6 +260,17 @@ def _rights(world: _World, now: int) -> Iterator[str]:
             any_is_enough = across and policy.elastic_preemption is ElasticPreemption.FAIR_SHARE
             if victim.priority > newcomer.priority - (not equal_is_enough) and not any_is_enough:
                 yield f"{name}: preempts {victim.id} of priority {victim.priority}"
+
+
+def _times(world: _World, now: int) -> Iterator[str]:
+    """Nobody starts before its time; who waits at its deadline ends, and nobody else."""
+    for name, outcome in world.outcomes.items():
+        workload = world.workloads[name]
+        over = workload.status is OpenStatus.PENDING and now >= (workload.deadline or now + 1)
+        if over != (outcome.action == "end"):
+            yield f"{name}: {outcome.action}, but its deadline is {workload.deadline}"
+        if outcome.action == "start" and now < (workload.start_after or 0):
+            yield f"{name}: starts before {workload.start_after}"
 
 
 def _ceilings(world: _World) -> Iterator[str]:

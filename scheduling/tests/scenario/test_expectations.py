@@ -48,7 +48,7 @@ def test_expecting_nothing_of_a_workload_or_a_pool_is_allowed() -> None:
         ("{workloads: {y: {kept: 1}}}", 'expect: workloads names "y"; allowed are workloads and patterns of some'),
         ('{workloads: {"y*": {kept: 0}}}', 'expect: workloads names "y*"; allowed are workloads and patterns of some'),
         ("{workloads: {x-0: {actoin: keep}}}", 'expect: workloads: x-0 has the unknown key "actoin"; allowed are action, allocation, eta, kept, nodes, pods, pool, position, preempted, preempted_by, preempts, reason, started, status, waiting'),
-        ("{workloads: {x-0: {action: go}}}", "expect: workloads: x-0: action is go; allowed are start, keep, grow, shrink, preempt, wait"),
+        ("{workloads: {x-0: {action: go}}}", "expect: workloads: x-0: action is go; allowed are start, keep, grow, shrink, preempt, wait, end"),
         ("{workloads: {x-0: {kept: -1}}}", "expect: workloads: x-0: kept is -1; allowed are whole numbers from 0 to 1,000,000"),
         ("{teams: {b: {main: {in_use: 1}}}}", 'expect: teams names the unknown team "b"; known are a'),
         ("{teams: {a: {moon: {in_use: 1}}}}", 'expect: teams: a names the unknown pool "moon"; known are main'),
@@ -64,5 +64,5 @@ def test_what_cannot_be_expected_is_refused(expect: str, sentence: str) -> None:
 def test_an_unknown_reason_is_refused() -> None:
     error = refusal(text(ROWS, expect="expect: {workloads: {x-0: {reason: because}}}\n"))
     assert error.message.startswith(
-        "expect: workloads: x-0: reason is because; allowed are held, waiting-for-dependency,"
+        "expect: workloads: x-0: reason is because; allowed are held, not-before, peak-hours,"
     )

@@ -31,7 +31,7 @@ def test_the_version_alone_is_a_scenario() -> None:
         ("[]", 1, "the file is []; allowed is a mapping of keys"),
         ("pools: []", 1, "the file has no version; one is required"),
         ("version: 2", 1, "the file: version is 2; allowed is 1"),
-        ("version: 1\nteam: []", 2, 'the file has the unknown key "team"; allowed are expect, pools, teams, version, workloads'),
+        ("version: 1\nteam: []", 2, 'the file has the unknown key "team"; allowed are expect, now, pools, teams, version, workloads'),
         ("version: 1\nteams: {a: {}}", 2, "the file: teams is a mapping; allowed is a list"),
         ("version: 1\nteams: [a]", 2, "a team is a; allowed is a mapping of keys"),
     ],

@@ -4,7 +4,7 @@ import pytest
 
 from scheduling.engine import OpenStatus
 
-from .builder import HOUR, MINUTE, SECOND, run, scenario
+from .builder import HOUR, MINUTE, SECOND, run, scenario, summary
 
 RESERVING = "teams: [{name: a}, {name: r, reservations: {main: 1}}]"
 
@@ -90,6 +90,40 @@ def test_a_minimal_runtime_that_is_over_is_a_change() -> None:
     pools = "pools: [{name: main, policy: {min_runtime: 20m}, nodes: [{name: n0, gpus: 1}]}]"
     rows = "name: x, team: a\nname: better, team: a, priority: 60, submitted: 5m"
     assert run(scenario(rows, pools=pools), HOUR)[1].preemptions == [(20, "x")]
+
+
+def test_a_later_start_is_a_change_and_no_time_in_the_queue() -> None:
+    rows = "name: x, team: a, start_after: 10m, duration: 5m"
+    assert run(scenario(rows), HOUR)[1].starts == [(10, "x")]
+    assert summary(rows, HOUR).pools["main"].queue_seconds.max == 0
+
+
+def test_who_has_not_started_by_its_deadline_ends_then_and_lets_those_fail_that_need_it() -> None:
+    rows = """\
+name: x, team: a, duration: 30m
+name: late, team: a, deadline: 20m
+name: after, team: a, depends_on: [late]
+name: y, team: a, deadline: 40m"""
+    ending, diary = run(scenario(rows), HOUR)
+    assert diary.starts == [(0, "x"), (30, "y")]
+    assert {wait.workload: wait.reason.code for wait in ending.plan.waits} == {"after": "dependency-failed"}
+    assert summary(rows, HOUR).pools["main"].submitted == 3
+
+
+def test_a_victim_that_had_started_by_its_deadline_comes_back_after_it() -> None:
+    rows = """\
+name: x, team: a, duration: 30m, deadline: 5m
+name: urgent, team: r, priority: 100, submitted: 10m, duration: 5m"""
+    assert run(scenario(rows, teams=RESERVING), HOUR)[1].starts == [(0, "x"), (10, "urgent"), (15, "x")]
+
+
+def test_the_end_of_peak_hours_is_a_change() -> None:
+    pools = """\
+pools:
+  - {name: main, nodes: [{name: n0, gpus: 4}],
+     policy: {peak: {hours: ["mon-sun 23:00-01:00", "thu 02:00-04:00"], max_gpus: 2}}}"""
+    rows = "name: large, team: a, gpus: 4, duration: 90m\nname: again, team: a, gpus: 4, submitted: 30m"
+    assert run(scenario(rows, pools=pools), 12 * HOUR)[1].starts == [(60, "large"), (240, "again")]
 
 
 def test_the_last_plan_shows_the_end_and_is_not_carried_out() -> None:

@@ -26,6 +26,7 @@ DECIDED_AT_ONCE: Fields = {
     "shrink": "shrinks",
     "preempt": "preemptions",
     "reservation": "reservations",
+    "end": "expiries",
 }
 """The parts of a plan that a cycle has worked out when it ends."""
 WORKED_OUT_LATER: Fields = {
@@ -83,6 +84,7 @@ NUMBERS: Mapping[type, Fields] = {
         "reason": "reason",
         "eta": "eta",
     },
+    engine.Expiry: {"workload": "workload", "as": "ends_as", "reason": "reason"},
     engine.StartReservation: {"workload": "workload", "pool": "pool", "nodes": "nodes", "at": "at"},
     engine.PoolFigures: {
         "pool": "pool",

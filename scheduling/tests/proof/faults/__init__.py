@@ -3,10 +3,11 @@
 from scheduling.tests.proof.faults.places import PLACES
 from scheduling.tests.proof.faults.quotas import QUOTAS
 from scheduling.tests.proof.faults.reasons import REASONS
+from scheduling.tests.proof.faults.times import TIMES
 from scheduling.tests.proof.faults.turns import TURNS
 from scheduling.tests.proof.faults.victims import VICTIMS
 from scheduling.tests.proof.faults.worlds import Fault
 
-FAULTS = (*PLACES, *QUOTAS, *TURNS, *VICTIMS, *REASONS)
+FAULTS = (*PLACES, *QUOTAS, *TURNS, *VICTIMS, *REASONS, *TIMES)
 
 __all__ = ["FAULTS", "Fault"]

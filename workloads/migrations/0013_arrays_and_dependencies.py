@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('teams', '0012_job_classes'),
-        ('workloads', '0011_job_classes_are_rows'),
+        ('workloads', '0012_times_to_start'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
