@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         cycle.run_cycle()
     collecting.keep_what_is_loaded()  # as the web part does
     names = _names()
-    readers = {"admin": _reader("org-admin", ""), "researcher": _reader("researcher", names["team"])}
+    readers = {"admin": reader("org-admin", ""), "researcher": reader("researcher", names["team"])}
     figures = {
         f"{page} ({who})": _measured(client, path.format(**names), page, who, arguments)
         for page, path in PAGES.items()
@@ -192,7 +192,7 @@ def _names() -> dict[str, str]:
     }
 
 
-def _reader(role: str, team: str) -> Any:
+def reader(role: str, team: str) -> Any:
     """Return a client that is signed in as somebody with the role on the team (the root where none is named)."""
     from django.test import Client
 

@@ -14,6 +14,7 @@ from teams.models import AuditEvent, Team
 MAX_NAME = 120
 
 ACTIONS = frozenset({
+    *("array.cancelled", "array.held", "array.released", "array.retried"),
     "audit.break-accepted",
     *("cluster.created", "cluster.declared-lost", "cluster.deleted", "cluster.released"),
     *("cluster.restore-recognised", "cluster.token-created", "cluster.token-revoked"),

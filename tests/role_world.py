@@ -41,7 +41,7 @@ from workloads.credentials.actions import create_credential
 from workloads.data.actions import create_source
 from workloads.environments.actions import create_environment
 from workloads.models import CredentialKind, EndReason, Phase, SourceKind, Status
-from workloads.tests.factories import make_workload
+from workloads.tests.factories import make_array, make_workload
 
 
 def patterns(resolver: URLResolver, namespace: str = "") -> Iterator[tuple[str, URLPattern]]:
@@ -199,7 +199,7 @@ WORKLOADS_BY_ACT = {"release": "held-1", "requeue": "ended-1", "logs": "ended-1"
 class World:
     """acme                 org-admin, operator, auditor
     ├── research         viewer, mate, owner, lead, admin
-    │   ├── nlp          the workloads, owner's; a guest, whose role can be changed
+    │   ├── nlp          the workloads and an array, owner's; a guest, whose role can be changed
     │   ├── idle
     │   └── old          archived
     └── production       outsider
@@ -293,6 +293,7 @@ class World:
         ended = make_workload(
             team, owner, slug="ended-1", status=Status.CANCELLED, finished_at=now, reason_code="cancelled"
         )
+        make_array(team, owner, slug="sweep-1")
         attempt = ended.attempts.create(
             number=1, pool=pool, phase=Phase.OVER, allocation=[], gpus_milli=1000, queued_at=now, ended_at=now,
             released_at=now, end_reason=EndReason.CANCELLED,
@@ -306,6 +307,8 @@ class World:
         slug = TEAMS_BY_ACT.get(act, "nlp")
         if "workload" in name or name == "scheduling:explain":
             slug = workload
+        if "array" in name:
+            slug = "sweep-1"
         elif name in {
             "scheduling:what-if-pool",
             "agentlink:pool",

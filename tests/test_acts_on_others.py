@@ -39,7 +39,7 @@ CHOSEN = {"release": "held-1", "requeue": "ended-1"}
 
 def is_act(method: str, name: str) -> bool:
     """Return whether a request is about workloads that are there, and no mere look at them."""
-    about_one = "workload" in name and "slug" in URLS[name].pattern.converters
+    about_one = "workload" in name and "array" not in name and "slug" in URLS[name].pattern.converters
     return method != "GET" and (about_one or name == "workloads:bulk")
 
 
@@ -178,6 +178,7 @@ def test_what_becomes_of_the_workloads_of_who_is_put_out_is_told_of_each(
     people.disable(by=admin, user=world.users["owner"], workloads=becomes, heir=heir)
     before = list(AuditEvent.objects.filter(action__startswith="workload.").values_list("before", flat=True))
     action = "workload.handed-over" if heir else "workload.cancelled"
-    assert sorted((row[0], row[1]) for row in rows()) == [(action, "held-1"), (action, "train-1")]
+    theirs = ["held-1", "sweep-1-0", "sweep-1-1", "train-1"]
+    assert sorted((row[0], row[1]) for row in rows()) == [(action, slug) for slug in theirs]
     assert {row[-1]["owner"] for row in rows()} == {"mate" if heir else "owner"}
-    assert before == [{"owner": "owner"} if heir else {}] * 2
+    assert before == [{"owner": "owner"} if heir else {}] * len(theirs)

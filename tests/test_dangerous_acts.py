@@ -48,6 +48,11 @@ HARMLESS = {
     "POST api-environment-versions",
     # Daily work.
     *("POST workloads:submit", "POST workloads:bulk", "POST workloads:cancel", "POST workloads:hold"),
+    *(
+        f"POST {door}-{act}"
+        for door in ("workloads:array", "api-array")
+        for act in ("cancel", "hold", "release", "retry")
+    ),
     *("POST workloads:release", "POST workloads:requeue", "POST api-workloads", "POST api-workload-hold"),
     *("POST api-workload-cancel", "POST api-workload-requeue", "POST api-workload-release"),
     # A page that waits keeps what was filled in with its session, where no secret of others may lie.

@@ -17,11 +17,20 @@ from teams.retention import move_horizon
 from teams.tests.factories import actor, make_org, make_pool, make_team, member
 from tests.truths import broken
 from workloads import actions, retention
-from workloads.models import Attempt, AttemptNotes, Checkpoint, Dependency, Event, SubmissionKey, Workload
+from workloads.models import (
+    Attempt,
+    AttemptNotes,
+    Checkpoint,
+    Dependency,
+    Event,
+    SubmissionKey,
+    Workload,
+    WorkloadArray,
+)
 from workloads.requests import SubmissionRequest
 from workloads.submission import submit
 from workloads.tasks import forget_old
-from workloads.tests.factories import admit, finish, make_workload
+from workloads.tests.factories import admit, finish, make_array, make_workload
 
 DAY = timedelta(days=1)
 
@@ -103,6 +112,25 @@ def test_what_another_depends_on_goes_after_it(team: Team, owner: User, cluster:
     link.delete()
     assert forget_old() == 2
     assert left() == {third.slug}
+
+
+def test_an_array_goes_as_a_whole(team: Team, owner: User) -> None:
+    array = make_array(team, owner, statuses=["completed", "failed", "pending"])
+    WorkloadArray.objects.update(submitted_at=timezone.now() - timedelta(days=410))
+    members = Workload.objects.filter(array=array)
+    old = timezone.now() - timedelta(days=400)
+    members.exclude(status="pending").update(finished_at=old)
+    assert forget_old() == 0
+    members.filter(status="pending").update(status="cancelled", finished_at=timezone.now())
+    assert forget_old() == 0
+    members.filter(status="cancelled").update(finished_at=old)
+    waiting = make_workload(team, owner)
+    link = Dependency.objects.create(workload=waiting, needs_array=array)
+    assert forget_old() == 0
+    link.delete()
+    assert forget_old() == 3
+    assert left() == {waiting.slug}
+    assert not WorkloadArray.objects.exists()
 
 
 def test_who_was_requeued_is_no_history(team: Team, owner: User, cluster: Cluster) -> None:

@@ -19,7 +19,7 @@ from workloads import auditing, lifecycle
 from workloads.credentials import usable
 from workloads.lifecycle.journal import Journal
 from workloads.lifecycle.status import lock
-from workloads.models import EventKind, Status, Workload
+from workloads.models import EventKind, Status, Workload, WorkloadArray
 from workloads.reasons import REFUSED
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ def hand_over(*, by: Actor, ids: Collection[UUID], to: "User") -> set[UUID]:
         owned = Workload.objects.filter(pk__in=[row.pk for row in rows])
         before = dict(owned.values_list("pk", "owner__username"))
         owned.update(owner=to, version=F("version") + 1)
+        WorkloadArray.objects.filter(members__in=owned).update(owner=to)
         journal = Journal(by=by, at=timezone.now(), rows=rows)
         for row in rows:
             journal.add(row, EventKind.NOTE, f"Handed over from {before[row.pk]} to {to.get_username()}.")
@@ -190,13 +191,16 @@ def _set_held(ids: Iterable[UUID], *, held: bool, by: Actor, at: datetime) -> se
     return {row.pk for row in rows}
 
 
-_BULK: dict[str, Callable[[Collection[UUID], Actor, datetime], set[UUID]]] = {
+BULK: dict[str, Callable[[Collection[UUID], Actor, datetime], set[UUID]]] = {
     "cancel": lambda ids, by, at: lifecycle.cancel_many(ids, by=by, at=at),
     "requeue": lambda ids, by, at: lifecycle.requeue_many(ids, by=by, at=at),
     "hold": lambda ids, by, at: _set_held(ids, held=True, by=by, at=at),
     "release": lambda ids, by, at: _set_held(ids, held=False, by=by, at=at),
 }
-BULK_ACTS = tuple(_BULK)
+"""What is done to those of some workloads whose state allows it. Who may do it, and what the audit trail tells of it,
+callers say; they hold the transaction.
+"""
+BULK_ACTS = tuple(BULK)
 
 
 def act_on_many(*, by: Actor, act: str, workloads: Sequence[Workload]) -> set[UUID]:
@@ -222,6 +226,6 @@ def cancel_all(*, by: Actor, ids: Collection[UUID]) -> set[UUID]:
 
 def _do(act: str, ids: Collection[UUID], by: Actor) -> set[UUID]:
     """Do it to those whose state allows it, with a row of the audit trail for each of somebody else's; return which."""
-    done = _BULK[act](ids, by, timezone.now())
+    done = BULK[act](ids, by, timezone.now())
     auditing.record(by=by, act=act, ids=done)
     return done

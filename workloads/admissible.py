@@ -5,7 +5,6 @@ allow it.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
-from uuid import UUID
 
 from chamber.errors import MOST_COMPARED, NotAllowed, NotVisible, Refusal
 from chamber.words import count, nearest
@@ -23,20 +22,17 @@ from workloads.credentials.naming import KnownCredentials
 from workloads.data.mounting import KnownSources
 from workloads.environments.completing import KnownEnvironments
 from workloads.known import KnownPools, SliceType
-from workloads.models import Workload
+from workloads.known_needs import KnownNeeds
 from workloads.quantities import WHOLE_MILLI, gpus_text
 from workloads.requests import SubmissionRequest, Unreadable, refusal
 from workloads.resolved import ResolvedRequest, no_memory_of_its_own, on_devices_of_its_own, resolve
-
-MOST_HINTS = 10
-"""Workloads that are looked for by name where what a submission depends on is not there, each a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionContext:
     """What submissions are checked against, read once for all of them.
 
-    `needed` gives the ids of workloads that are depended on by slug, `meant` a hint for each slug that is none.
+    `needed` says what others start after: `KnownNeeds`.
     """
 
     teams: dict[str, Team]
@@ -45,8 +41,7 @@ class SubmissionContext:
     roles: dict[str, set[Role]]
     limits: dict[str, PriorityLimits]
     classes: OrganisationClasses
-    needed: dict[str, UUID]
-    meant: dict[str, str]
+    needed: KnownNeeds
     pools: KnownPools
     credentials: KnownCredentials
     environments: KnownEnvironments
@@ -62,8 +57,6 @@ class SubmissionContext:
         """
         slugs = {request.team for request in requests}
         teams = _teams(by, slugs)
-        depended_on = {slug for request in requests for slug in request.depends_on}
-        needed = _needed(by, depended_on)
         by_team = rules.effective_rules_by_team(teams.values())
         of_teams = {slug: by_team[team.pk] for slug, team in teams.items()}
         environments = KnownEnvironments.read(by, requests)
@@ -82,8 +75,7 @@ class SubmissionContext:
             roles=roles,
             limits={slug: rules.limits_for(held, of_teams[slug]) for slug, held in roles.items()},
             classes=OrganisationClasses.read(teams.values()),
-            needed=needed,
-            meant=_meant(by, depended_on - needed.keys()),
+            needed=KnownNeeds.read(by, requests),
             pools=known.pools(),
             credentials=KnownCredentials.read(
                 by, handed.union(*(request.credentials for request in requests))
@@ -160,19 +152,6 @@ def _named(unreadable: Unreadable, setting: SubmissionContext) -> list[dict[str,
     ]
 
 
-def _needed(by: Actor, slugs: Collection[str]) -> dict[str, UUID]:
-    if not slugs or by.user is None:
-        return {}
-    return dict(Workload.objects.visible_to(by.user).filter(slug__in=slugs).values_list("slug", "pk"))
-
-
-def _meant(by: Actor, unknown: Collection[str]) -> dict[str, str]:
-    if not unknown or by.user is None:
-        return {}
-    seen = Workload.objects.visible_to(by.user)
-    return {slug: seen.meant_by(slug) for slug in sorted(unknown)[:MOST_HINTS]}
-
-
 def check(request: SubmissionRequest, setting: SubmissionContext) -> dict[str, str]:
     """Return a sentence for each field of a request that cannot be taken; empty where it can."""
     team = setting.teams.get(request.team)
@@ -196,13 +175,14 @@ def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[st
         if setting.pools.gpu_types
         else "",
         "time_limit_seconds": _time_limit(full, team, setting.rules[team.slug]) if team else "",
-        "depends_on": _unknown_workload(request, setting),
+        "depends_on": setting.needed.problem(request),
         "mounts": setting.sources.problem(request.mounts, team) if team else "",
         "runs_in": setting.environments.problem(request, team) if team else "",
         "image": _image(request, team, setting.rules[team.slug]) if team else "",
         "environment": _looks_secret(request, team, setting.rules[team.slug]) if team else "",
+        "array": _looks_secret_in_array(request, team, setting.rules[team.slug]) if team else "",
         "credentials": setting.credentials.problem(
-            request.credentials, request.environment, team, setting.rules[team.slug]
+            request.credentials, _variables(request), team, setting.rules[team.slug]
         )
         if team
         else "",
@@ -226,13 +206,6 @@ def _unknown(named: Sequence[str], known: Collection[str], noun: str) -> str:
     return ""
 
 
-def _unknown_workload(request: SubmissionRequest, setting: SubmissionContext) -> str:
-    for slug in request.depends_on:
-        if slug not in setting.needed:
-            return f"There is no workload {slug!r} that it could depend on.{setting.meant.get(slug, '')}"
-    return ""
-
-
 def _image(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:
     # Without one its environment is not there, which is said of that.
     return images.problem(request.image, allowed, team.name) if request.image else ""
@@ -240,6 +213,19 @@ def _image(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> s
 
 def _looks_secret(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:
     return suspicious.problem(request.environment, allowed.plain_variables, team.name)
+
+
+def _looks_secret_in_array(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:
+    if request.array is None:
+        return ""
+    names = dict.fromkeys(request.array.parameters, "given")
+    return suspicious.problem(names, allowed.plain_variables, team.name)
+
+
+def _variables(request: SubmissionRequest) -> dict[str, str]:
+    """Return the variables of a workload, or of each member, by name."""
+    parameters = () if request.array is None else request.array.parameters
+    return {**request.environment, **dict.fromkeys(parameters, "")}
 
 
 def _priority(full: ResolvedRequest, team: Team, setting: SubmissionContext) -> str:

@@ -20,8 +20,9 @@ from chamber.rest import MAX_CURSOR, MAX_LIMIT, etag, limit_of, short_of
 from chamber.standing import StreamStanding
 from teams.api.requests import actor, one_page, person
 from teams.models import Team
-from workloads import actions, listing, variables, warnings, watch
+from workloads import actions, chains, listing, variables, warnings, watch
 from workloads.admissible import completed
+from workloads.arrays import shapes as array_shapes
 from workloads.models import Workload
 from workloads.requests import DRY_RUN, Unreadable, parse_all
 from workloads.shapes import (
@@ -33,7 +34,7 @@ from workloads.shapes import (
     OneWorkloadShape,
     WorkloadShape,
 )
-from workloads.submission import LONGEST_KEY, prepare, submit
+from workloads.submission import LONGEST_KEY, prepare, submit_all
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -50,6 +51,7 @@ FILTERS = [
     in_query("job_class", "What kind of work it is: the name of a job class."),
     in_query("owner", "A user name, or me."),
     in_query("pool", "Slug of the pool it was admitted in."),
+    in_query("array", "Slug of an array: its members."),
     in_query("search", "A part of the name or the slug."),
     in_query("within", "How long ago it was submitted at most.", enum=list(listing.WITHIN)),
     in_query("sort", "The order; with - descending.", enum=list(listing.ORDERS)),
@@ -74,7 +76,7 @@ KEY = OpenApiParameter(
 
 
 LAST_SEQUENCE = 2**31 - 1
-SHOWN = ("team", "owner", "pool", "attempt", "adopted_job__cluster")
+SHOWN = ("team", "owner", "pool", "attempt", "array", "adopted_job__cluster")
 """What a workload is shown with; the last is a row of a room above, reached by the name of the relation."""
 
 
@@ -144,6 +146,8 @@ class Workloads(APIView):
     def post(self, request: Request) -> Response:
         """Submit one workload, or several at once as `{"workloads": [...]}`: all are taken, or none.
 
+        One that has an `array` is answered as several are, with the array among `arrays`.
+
         With `"dry_run": true` beside `workloads` all is checked and nothing submitted: 200 with an empty list.
         """
         body: Any = request.data
@@ -154,24 +158,27 @@ class Workloads(APIView):
             raise completed(unreadable, actor(request)) from unreadable
         if several and body.get(DRY_RUN, False):
             prepare(by=actor(request), requests=asked)
-            return Response({"workloads": []})
-        made = submit(
+            return Response({"workloads": [], "arrays": []})
+        submitted = submit_all(
             by=actor(request),
             requests=asked,
             key=request.headers.get("Idempotency-Key"),
             body_sha256=hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest(),
         )
-        told = warnings.of(made)
+        made = submitted.workloads
+        told = warnings.of([*made, *submitted.firsts])
+        single = [each for each in asked if each.array is None]
         answer = [
             {
                 **one,
                 "depends_on": each.depends_on,
                 "warnings": [*warnings.of_sharing(workload, each), *told[workload.pk]],
             }
-            for workload, each, one in zip(made, asked, shown(made, person(request)), strict=True)
+            for workload, each, one in zip(made, single, shown(made, person(request)), strict=True)
         ]
-        if several:
-            return Response({"workloads": answer}, status=201)
+        if several or submitted.arrays:
+            arrays = array_shapes.submitted(submitted.arrays, submitted.firsts, told)
+            return Response({"workloads": answer, "arrays": arrays}, status=201)
         return Response(answer[0], status=201, headers={"ETag": etag(made[0].version)})
 
 
@@ -194,9 +201,8 @@ class OneWorkload(APIView):
     def get(self, request: Request, slug: str) -> Response:
         """Return the workload, with the ETag of its version."""
         workload = workload_for(request, slug)
-        needed = Workload.objects.visible_to(person(request)).filter(needed_by__workload=workload)
-        slugs = list(needed.order_by("-submitted_at").values_list("slug", flat=True))
-        body = {**shown([workload], person(request))[0], "depends_on": slugs}
+        needed = [need.written for need in chains.needs_of(workload, person(request))]
+        body = {**shown([workload], person(request))[0], "depends_on": needed}
         return Response(body, headers={"ETag": etag(workload.version)})
 
 

@@ -4,6 +4,8 @@ from django.urls import path
 
 from workloads import api, api_notes
 from workloads.actions import BULK_ACTS
+from workloads.arrays import api as arrays
+from workloads.arrays.acts import ACTS
 from workloads.credentials import api as credentials
 from workloads.data import api as data
 from workloads.environments import api as environments
@@ -15,6 +17,12 @@ urlpatterns = [
     path("workloads/<slug:slug>/events/", api.Events.as_view(), name="api-workload-events"),
     path("attempts/<uuid:attempt_id>/notes/", api_notes.AttemptNotesView.as_view(), name="api-attempt-notes"),
     path("workloads/<slug:slug>/watch/", api.Watch.as_view(), name="api-workload-watch"),
+    path("arrays/", arrays.Arrays.as_view(), name="api-arrays"),
+    path("arrays/<slug:slug>/", arrays.OneArray.as_view(), name="api-array"),
+    *(
+        path(f"arrays/<slug:slug>/{act}/", arrays.ArrayAct.as_view(act=act), name=f"api-array-{act}")
+        for act in ACTS
+    ),
     path("credentials/", credentials.Credentials.as_view(), name="api-credentials"),
     path("credentials/<str:name>/", credentials.CredentialDetail.as_view(), name="api-credential"),
     path(

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
-from workloads.models import Dependency, Status, Workload
+from workloads.models import Dependency, DependencyKind, Status, Workload
 
 FAILED = "dependency-failed"
 """The code of the reason."""
@@ -19,9 +19,13 @@ def unmet(ids: Collection[UUID]) -> dict[UUID, list[Workload]]:
     """
     found: dict[UUID, list[Workload]] = defaultdict(list)
     if ids:
-        rows = Dependency.objects.filter(workload__in=ids).select_related(*SHOWN)
+        rows = Dependency.objects.filter(workload__in=ids, kind=DependencyKind.AFTER_OK).select_related(
+            *SHOWN
+        )
+        rows = rows.filter(needs__isnull=False)  # `workloads.needs` tells of the others
         for row in rows.exclude(needs__status=Status.COMPLETED).order_by("created_at", "pk"):
-            found[row.workload_id].append(row.needs)
+            if row.needs is not None:
+                found[row.workload_id].append(row.needs)
     return found
 
 

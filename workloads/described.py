@@ -14,6 +14,35 @@ NAMED_PRIORITY: Schema = {"type": "string", "pattern": r"^\s*[a-z0-9]+(-[a-z0-9]
 WORDS: Schema = {"type": "array", "items": {"type": "string"}, "maxItems": 1000}
 TEXTS: Schema = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
 TRUTH: Schema = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1]}, {"type": "string"}]}
+ARRAY: Schema = {
+    "description": "Many workloads as one: a range, a list, a grid, or a CSV with a line of names. See docs/arrays.md.",
+    "anyOf": [
+        {"type": "integer", "minimum": 1, "maximum": 10_000},
+        {"type": "string", "minLength": 1},
+        {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 10_000,
+            "items": {"type": ["object", "string", "number", "boolean"]},
+        },
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "additionalProperties": False,
+            "properties": {
+                "range": {"type": ["string", "integer"]},
+                "list": {"type": "array", "minItems": 1, "maxItems": 10_000, "items": {}},
+                "grid": {
+                    "type": "object",
+                    "additionalProperties": {"type": "array", "minItems": 1, "items": {}},
+                },
+                "csv": {"type": "string"},
+            },
+        },
+        NULL,
+    ],
+}
 MOMENT: Schema = {
     "anyOf": [{"type": "string", "maxLength": 80}, {"type": "number", "minimum": 0}, NULL],
     "description": "A time with its zone (2026-12-01T20:00Z, 2026-12-01 20:00 Europe/Berlin), or one from now (2h).",

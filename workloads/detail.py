@@ -12,7 +12,7 @@ from django.utils import timezone
 from chamber.words import span
 from teams.actors import Actor, Via
 from teams.models import Pool, Team
-from workloads import advice, known, manifests, variables
+from workloads import advice, chains, known, manifests, variables
 from workloads.actions import may_control
 from workloads.models import Attempt, Event, EventKind, Status, Workload
 from workloads.models.workload import ADMITTED
@@ -64,7 +64,11 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
     last = attempts[0] if attempts else None
     now = timezone.now()
     slugs = {pool_id: pool.slug for pool_id, pool in pools.items()}
-    needs = _dependencies(workload, user, "needed_by__workload", any_="waits_for_others")
+    after, awaited = (
+        bool(getattr(workload, "waits_for_others", True)),
+        bool(getattr(workload, "is_awaited", True)),
+    )
+    needs = chains.needs_of(workload, user) if after else []
     return {
         "workload": workload,
         "waits": workload.status in WAITING,
@@ -84,7 +88,7 @@ def of(workload: Workload, user: "User") -> dict[str, Any]:
             o for event in told if event.kind == EventKind.PREEMPTED_OTHERS for o in _victims(event, visible)
         ],
         "needs": needs,
-        "needed_by": _dependencies(workload, user, "needs__needs", any_="is_awaited"),
+        "chain": chains.chain_of(workload, user) if after or awaited else [],
         "manifest": manifests.to_yaml(manifests.content_of(workload, slugs, user=user, needs=needs)),
         "environment_address": _environment_address(workload),
         "values_hidden": bool(workload.environment) and not variables.sees_values(user, workload),
@@ -181,12 +185,6 @@ def _charges(workload: Workload) -> list[Charge]:
     if above := {part["team"] for part in parts if part["team"]} - set(names):
         names |= {str(pk): name for pk, name in Team.objects.filter(pk__in=above).values_list("pk", "name")}
     return [Charge(names.get(str(part["team"]), ""), part["milli"]) for part in parts]
-
-
-def _dependencies(workload: Workload, user: "User", way: str, *, any_: str) -> list[Workload]:
-    if not getattr(workload, any_):
-        return []
-    return list(Workload.objects.visible_to(user).filter(**{way: workload}).order_by("-submitted_at")[:50])
 
 
 def nodes_of(workload: Workload, attempts: Sequence[Attempt]) -> list[dict[str, Any]]:

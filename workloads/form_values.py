@@ -12,6 +12,7 @@ from teams.durations import duration_text
 from teams.job_classes import ClassDefaults, OrganisationClasses
 from teams.models import Team
 from teams.rules import effective_rules_by_team
+from workloads.arrays import asked as arrays
 from workloads.forms import LISTS, OTHER, PAIRS, SubmitForm, teams_to_submit_to
 from workloads.requests import NO_LIMIT
 from workloads.resolved import shortest
@@ -105,6 +106,9 @@ def values_of(content: Mapping[str, Any], proposals: Proposals) -> dict[str, Any
                 key if text is None else f"{key}={text}"
                 for key, text in value.items()
             )
+        elif name == "array":
+            asked = arrays.read(value)
+            shown[name] = asked.text() if asked is not None else ""
         elif name != "command":
             shown[name] = value
     limit = content.get("time_limit", NO_LIMIT)

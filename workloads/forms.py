@@ -155,7 +155,19 @@ class SubmitForm(Form):
     )
     annotations = _area("Annotations", rows=2, help_text="name=value, one on each line.")
     depends_on = _text(
-        "Starts after", help_text="Workloads that must complete first, by their names in URLs."
+        "Starts after",
+        help_text="Workloads or arrays that must complete first, by their names in URLs; afterany: or afternotok: "
+        "before a name lets another end do.",
+    )
+
+    array = _area(
+        "Members",
+        rows=3,
+        help_text="A range, such as 0-199; a grid, as lr=0.1,0.01 on a line for each parameter; or a CSV with a line "
+        "of names. Each member has its parameters as variables.",
+    )
+    max_parallel = _text(
+        "Members at once", help_text="At most so many have GPUs. Empty: any number.", inputmode="numeric"
     )
 
     pods = _text("Pods", inputmode="numeric")

@@ -15,7 +15,7 @@ from chamber.rest import decode_cursor, encode_cursor
 from teams.members import people_of_teams_seen_by
 from teams.models import JobClass, Pool, Team
 from teams.models.job_class import RESERVED_FROM
-from workloads.models import Status, Workload
+from workloads.models import Status, Workload, WorkloadArray
 from workloads.models.workload import OPEN
 from workloads.querysets import WorkloadQuerySet
 
@@ -55,6 +55,7 @@ WITHIN = {
 }
 MINE = "me"
 _PARAMETERS = (
+    "array",
     "team",
     "status",
     "class",
@@ -84,11 +85,12 @@ class Filters:
     q: str = ""
     within: str = ""
     sort: str = DEFAULT_SORT
+    array: str = ""
 
     @classmethod
     def read(cls, query: QueryDict) -> Self:
         """Return the filters of an address; `class` is the priority class."""
-        given = {name: query.get(name, "").strip()[:200] for name in ("team", "owner", "pool", "q")}
+        given = {name: query.get(name, "").strip()[:200] for name in ("team", "owner", "pool", "q", "array")}
         return cls(
             **{name: text.replace("\0", "") for name, text in given.items()},
             status=tuple(status for status in query.getlist("status") if status in dict(STATUS_CHOICES)),
@@ -127,7 +129,12 @@ class Filters:
     def _unknown_to(self, user: "User") -> dict[str, str]:
         found = {}
         teams, pools = Team.objects.visible_to(user), Pool.objects.visible_to(user)
-        for noun, name, rows in (("team", self.team, teams), ("pool", self.pool, pools)):
+        arrays = WorkloadArray.objects.visible_to(user)
+        for noun, name, rows in (
+            ("team", self.team, teams),
+            ("pool", self.pool, pools),
+            ("array", self.array, arrays),
+        ):
             if name and not rows.filter(slug=name).exists():
                 known = rows.order_by().values_list("slug", flat=True)
                 found[noun] = no_such(noun, name, known=known[:MOST_COMPARED]).message
@@ -144,23 +151,33 @@ class Filters:
         """Return whether anything but the order was asked for."""
         return self != Filters(sort=self.sort)
 
-    def apply(self, rows: WorkloadQuerySet, *, user: "User", now: datetime) -> WorkloadQuerySet:
-        """Keep the rows that match; a team stands for itself and all below it."""
+    def apply(
+        self, rows: WorkloadQuerySet, *, user: "User", now: datetime, folded: bool = False
+    ) -> WorkloadQuerySet:
+        """Keep the rows that match; a team stands for itself and all below it.
+
+        With `folded` the first member of an array stands for all, and is kept where one of them matches.
+        """
         if self.team:
             rows = self._by_team(rows, user)
+        if self.array:
+            rows = rows.filter(array__slug=self.array)
         if self.owner:
             rows = (
                 rows.filter(owner=user.pk) if self.owner == MINE else rows.filter(owner__username=self.owner)
             )
-        if self.pool:
-            rows = rows.filter(pool__slug=self.pool)
         if self.job_class:
             rows = rows.filter(job_class=self.job_class)
         if self.q:
             rows = rows.filter(Q(name__icontains=self.q) | Q(slug__icontains=self.q))
         if self.within:
             rows = rows.filter(submitted_at__gte=now - WITHIN[self.within][1])
-        return self._by_state(rows, now)
+        if self.priority_class == "reserved":
+            rows = rows.filter(priority__gte=RESERVED_FROM)
+        elif self.priority_class == "elastic":
+            rows = rows.filter(priority__lt=RESERVED_FROM)
+        wanted = self._state(now)
+        return _folded(rows, wanted) if folded and not self.array else rows.filter(wanted)
 
     def _by_team(self, rows: WorkloadQuerySet, user: "User") -> WorkloadQuerySet:
         """Keep a team and all below it. A team without any below has an index of its own."""
@@ -170,18 +187,26 @@ class Filters:
         alone = not Team.objects.filter(parent=team).exists()
         return rows.filter(team=team) if alone else rows.of_teams(Team.objects.within(team))
 
-    def _by_state(self, rows: WorkloadQuerySet, now: datetime) -> WorkloadQuerySet:
-        if self.priority_class == "reserved":
-            rows = rows.filter(priority__gte=RESERVED_FROM)
-        elif self.priority_class == "elastic":
-            rows = rows.filter(priority__lt=RESERVED_FROM)
+    def _state(self, now: datetime) -> Q:
+        """Return the condition on what members of one array may differ in: status and pool."""
         wanted = Q()
         for status in self.status:
             if status == IDLE:
                 wanted |= Q(pk__in=Workload.objects.with_idle_gpus(now).values("pk"))
             else:
                 wanted |= _STATES.get(status) or Q(status=status)
+        return wanted & Q(pool__slug=self.pool) if self.pool else wanted
+
+
+def _folded(rows: WorkloadQuerySet, wanted: Q) -> WorkloadQuerySet:
+    """Keep of the rows those that match, and the first member of each array of which some member matches (one query
+    more where there is something to match).
+    """
+    rows = rows.filter(folded__isnull=True)
+    if not wanted or not WorkloadArray.objects.exists():  # then the list follows the index of its status
         return rows.filter(wanted)
+    members = Workload.objects.order_by().filter(wanted, array=OuterRef("array"))
+    return rows.filter((Q(array__isnull=True) & wanted) | (Q(array__isnull=False) & Exists(members)))
 
 
 def _people_known_to(user: "User") -> "QuerySet[User]":

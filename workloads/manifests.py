@@ -9,6 +9,7 @@ import yaml
 from chamber.errors import Refusal, TooLarge
 from teams.durations import duration_text
 from workloads import quantities, times, variables
+from workloads.chains import ShownNeed
 from workloads.data.written import as_text
 from workloads.defaults import CPU, MEMORY
 from workloads.models import Workload
@@ -173,7 +174,7 @@ def _lines(node: yaml.Node, place: str) -> dict[str, int]:
 
 
 def content_of(
-    workload: Workload, pool_slugs: Mapping[str, str], *, user: "User", needs: Sequence[Workload] = ()
+    workload: Workload, pool_slugs: Mapping[str, str], *, user: "User", needs: Sequence[ShownNeed] = ()
 ) -> dict[str, Any]:
     """Return what a workload was asked for, as a submission would say it again; defaults are left out.
 
@@ -219,7 +220,7 @@ def content_of(
         **times.asked(workload),
         "fail_if_impossible": workload.fail_if_impossible,
         "read_notes": bool(workload.read_notes),
-        "depends_on": [other.slug for other in needs],
+        "depends_on": [need.written for need in needs],
     }
     # What its class has by now may be another: all that it got from it is said.
     always = {"name", "team", "image", "pods", *OF_CLASS}

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from chamber.models import User
     from teams.querysets import TeamQuerySet
-    from workloads.models import Workload
+    from workloads.models import (
+        Workload,
+        WorkloadArray,  # noqa: F401 - named by a base class
+    )
 
 FIGURES_HOLD = timedelta(minutes=5)
 """A figure of what a workload makes of its GPUs that is older says nothing of now."""
@@ -105,5 +108,19 @@ class WorkloadQuerySet(models.QuerySet["Workload"]):
 
         return self.annotate(
             waits_for_others=Exists(Dependency.objects.filter(workload=OuterRef("pk"))),
-            is_awaited=Exists(Dependency.objects.filter(needs=OuterRef("pk"))),
+            is_awaited=Exists(
+                Dependency.objects.filter(Q(needs=OuterRef("pk")) | Q(needs_array=OuterRef("array")))
+            ),
         )
+
+
+class ArrayQuerySet(models.QuerySet["WorkloadArray"]):
+    """Arrays as somebody may see them."""
+
+    def visible_to(self, user: "User | AnonymousUser") -> "ArrayQuerySet":
+        """Keep those of teams whose workloads the user may view, as workloads are kept."""
+        paths = paths_where(user, Permission.VIEW_WORKLOADS)
+        if any(path.count("/") == 2 for path in paths):
+            return self.all()
+        teams = Team.objects.under_any(paths)
+        return self.filter(Exists(teams.order_by().filter(pk=OuterRef("team_id"))))

@@ -14,9 +14,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     PrivateAttr,
     StringConstraints,
     ValidationError,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -28,10 +30,11 @@ from chamber.errors import Refusal
 from chamber.words import as_name, count, unfit_for_name
 from teams import durations
 from teams.durations import duration_text
-from workloads import metadata, paths, quantities, times
+from workloads import metadata, needs, paths, quantities, times
+from workloads.arrays import asked as arrays
 from workloads.data.written import MOST as MOST_MOUNTS
 from workloads.data.written import Mount, checked
-from workloads.described import describe
+from workloads.described import ARRAY, describe
 from workloads.environments import written
 from workloads.models import OnDeadline, OnPreemption
 
@@ -43,6 +46,8 @@ MOST_CHARACTERS = 32_768
 """In one argument of the command, or one value of the environment."""
 MOST_TO_RUN_BYTES = 256 * 1024
 """Command and environment together: an agent is told of a workload in one message of at most 1 MiB."""
+MOST_OF_ARRAY_BYTES = 64 * 1024 * 1024
+"""The same of all members of an array, each of which is stored with its own."""
 TEN_YEARS = 10 * 365 * 86400
 NO_LIMIT = "none"
 """How a time limit is written that is none, whatever the job class has."""
@@ -226,7 +231,12 @@ class SubmissionRequest(BaseModel):
     labels: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
     annotations: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
 
-    depends_on: list[Slug] = Field(default_factory=list, max_length=100)
+    array: Annotated[arrays.ArrayRequest | None, PlainValidator(arrays.read), WithJsonSchema(ARRAY)] = None
+    max_parallel: int | None = Field(default=None, ge=1, le=arrays.MOST_MEMBERS)
+
+    depends_on: list[Annotated[str, StringConstraints(max_length=needs.LONGEST, min_length=1)]] = Field(
+        default_factory=list, max_length=100
+    )
     hold: bool = False
 
     @model_validator(mode="before")
@@ -255,17 +265,40 @@ class SubmissionRequest(BaseModel):
         """Return sentences by field under the names by which its submitter called the fields."""
         return {self._written.get(name, name): text for name, text in problems.items()}
 
-    @field_validator("pods", "min_pods", "cpu", "max_requeues", "max_retries", mode="before")
+    @field_validator("array")
+    @classmethod
+    def _sets_no_variable_twice(
+        cls, value: arrays.ArrayRequest | None, info: Info
+    ) -> arrays.ArrayRequest | None:
+        if value is not None and (problem := arrays.conflict(value, info.data.get("environment") or {})):
+            raise ValueError(problem)
+        return value
+
+    @field_validator("max_parallel")
+    @classmethod
+    def _of_an_array(cls, value: int | None, info: Info) -> int | None:
+        if value is not None and info.data.get("array", ...) is None:
+            raise ValueError(
+                f"max_parallel is {value:,}: it bounds how many members of an array run at once, and there is no array."
+            )
+        return value
+
+    @field_validator("pods", "min_pods", "cpu", "max_requeues", "max_retries", "max_parallel", mode="before")
     @classmethod
     def _is_a_number(cls, value: object) -> object:
         if isinstance(value, bool):
             raise ValueError(f"{invalid.shown(value)} is no number.")
         return value
 
-    @field_validator("gpu_types", "tolerations", "pools", "depends_on", "credentials")
+    @field_validator("gpu_types", "tolerations", "pools", "credentials")
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
         return list(dict.fromkeys(value))
+
+    @field_validator("depends_on")
+    @classmethod
+    def _known_kinds(cls, value: list[str]) -> list[str]:
+        return needs.checked(value)
 
     @field_validator("min_pods")
     @classmethod
@@ -344,12 +377,30 @@ class SubmissionRequest(BaseModel):
     @model_validator(mode="after")
     def _fits_a_message(self) -> Self:
         size = len(json.dumps([self.command, self.environment], ensure_ascii=False).encode())
+        if self.array is not None:
+            size += arrays.largest_extra(self.array)
         if size > MOST_TO_RUN_BYTES:
+            whose = "" if self.array is None else " of a member"
             raise ValueError(
-                f"Command and environment have {size:,} bytes together; "
+                f"Command and environment{whose} have {size:,} bytes together; "
                 f"at most {MOST_TO_RUN_BYTES:,} are allowed."
             )
+        if self.array is not None and size * self.array.size > MOST_OF_ARRAY_BYTES:
+            raise ValueError(
+                f"Command and environment of {count(self.array.size, 'member')} have up to {size * self.array.size:,} "
+                f"bytes together; at most {MOST_OF_ARRAY_BYTES:,} are allowed in an array."
+            )
         return self
+
+    @property
+    def size(self) -> int:
+        """Return how many workloads it makes."""
+        return 1 if self.array is None else self.array.size
+
+    @property
+    def needs(self) -> list[needs.AskedNeed]:
+        """Return what it starts after."""
+        return [needs.AskedNeed.parse(text) for text in self.depends_on]
 
     @property
     def gpu_milli(self) -> int | None:

@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from teams.api.shapes import GpusField
 from workloads import known
+from workloads.arrays.shapes import SubmittedArrayShape
 from workloads.data.written import as_text
 from workloads.models import Attempt, EndReason, Event, OnDeadline, Workload
 from workloads.requests import MOST_IN_ONE_REQUEST, SubmissionRequest
@@ -83,6 +84,9 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
         help_text="Whether its output is read for notes of checkpoints and progress."
     )
     attempt = serializers.SerializerMethodField(help_text="Number of the open attempt.")
+    array = serializers.SlugRelatedField[Any](
+        slug_field="slug", read_only=True, allow_null=True, help_text="The array that it is a member of."
+    )
     adopted_from = serializers.SerializerMethodField(
         help_text="The Job that somebody created with kubectl, as cluster/namespace/name; null where none."
     )
@@ -147,6 +151,8 @@ class WorkloadShape(serializers.ModelSerializer[Workload]):
             "failures",
             "pool",
             "attempt",
+            "array",
+            "array_index",
             "adopted_from",
             "submitted_at",
             "finished_at",
@@ -358,9 +364,10 @@ class SubmissionBody(RootModel[SubmissionRequest | SeveralSubmissions]):
 
 
 class ManySubmittedShape(serializers.Serializer[Any]):
-    """Workloads that were just submitted together; none of a dry run."""
+    """Workloads and arrays that were just submitted together; none of a dry run. Members of arrays are not listed."""
 
     workloads = SubmittedShape(many=True)
+    arrays = SubmittedArrayShape(many=True)
 
 
 # What the API's document shows of a submission; the words are those of the form and of YAML too.

@@ -1,6 +1,7 @@
 """The one way in: the form, the API and the command line all submit through here."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -9,8 +10,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from chamber import limits, live
+from chamber.bulk import insert_each
 from chamber.errors import Conflict, Refusal
-from chamber.ids import unique_slug
+from chamber.ids import new_ids, unique_slug
 from chamber.transactions import keep
 from chamber.words import count
 from teams.actors import Actor
@@ -18,6 +20,8 @@ from teams.models import Team
 from teams.permissions import Permission, require
 from workloads import defaults, warnings
 from workloads.admissible import SubmissionContext, check, refusal_by
+from workloads.arrays import members
+from workloads.arrays.members import NewArray
 from workloads.credentials import naming
 from workloads.defaults import PerGpu
 from workloads.lifecycle import lines
@@ -33,6 +37,7 @@ from workloads.models import (
     NamedCredential,
     SubmissionKey,
     Workload,
+    WorkloadArray,
 )
 from workloads.requests import SubmissionRequest
 
@@ -42,6 +47,22 @@ if TYPE_CHECKING:
 KEY_KEPT = timedelta(hours=24)
 LONGEST_KEY = 200
 TRIES = 3
+NEEDS = ("id", "workload", "needs", "needs_array", "kind", "created_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What was submitted, in the order of the requests: workloads that are no members, and arrays.
+
+    `firsts` are the first members of the arrays, where these were made just now.
+    """
+
+    workloads: list[Workload] = field(default_factory=list)
+    arrays: list[WorkloadArray] = field(default_factory=list)
+    firsts: list[Workload] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.workloads or self.arrays)
 
 
 def submit(
@@ -53,7 +74,22 @@ def submit(
     owner: "User | None" = None,
     message: str = "Submitted.",
 ) -> list[Workload]:
-    """Create the workloads, all or none, Pending; return them in the order of the requests.
+    """Do what `submit_all` does; return the workloads that are no members of arrays."""
+    return submit_all(
+        by=by, requests=requests, key=key, body_sha256=body_sha256, owner=owner, message=message
+    ).workloads
+
+
+def submit_all(
+    *,
+    by: Actor,
+    requests: Sequence[SubmissionRequest],
+    key: str | None = None,
+    body_sha256: str = "",
+    owner: "User | None" = None,
+    message: str = "Submitted.",
+) -> Submitted:
+    """Create the workloads and arrays, all or none, Pending; return them in the order of the requests.
 
     They are the actor's, unless Chamber itself submits for an `owner`. `message` is what their first event says.
 
@@ -65,7 +101,7 @@ def submit(
     if key is not None and not 1 <= len(key) <= LONGEST_KEY:
         raise Refusal(f"The Idempotency-Key has {len(key)} characters; 1 to {LONGEST_KEY} are allowed.")
     # What an agent submits, of Jobs that people made, is bounded where these are made.
-    with limits.spent(limits.SUBMISSIONS, by.user, by=len(requests)) as spent:
+    with limits.spent(limits.SUBMISSIONS, by.user, by=sum(each.size for each in requests)) as spent:
         made, again = _submit(by, requests, key, body_sha256, owner=owner, message=message)
         spent.for_nothing = again
     return made
@@ -79,8 +115,8 @@ def _submit(
     *,
     owner: "User",
     message: str,
-) -> tuple[list[Workload], bool]:
-    """Return the workloads, and whether they were submitted before with the same key."""
+) -> tuple[Submitted, bool]:
+    """Return what there is now, and whether it was submitted before with the same key."""
     for _ in range(TRIES):
         try:
             with transaction.atomic():
@@ -118,14 +154,14 @@ def _owner(by: Actor) -> "User":
     return by.user
 
 
-def _replay(by: Actor, key: str | None, body_sha256: str) -> list[Workload]:
+def _replay(by: Actor, key: str | None, body_sha256: str) -> Submitted:
     if key is None:
-        return []
+        return Submitted()
     kept = SubmissionKey.objects.filter(
         owner=by.user, key=key, created_at__gt=timezone.now() - KEY_KEPT
     ).first()
     if kept is None:
-        return []
+        return Submitted()
     if kept.body_sha256 != body_sha256:
         raise Conflict(
             f"The Idempotency-Key {key!r} was used with another body within the last 24 hours: "
@@ -136,9 +172,13 @@ def _replay(by: Actor, key: str | None, body_sha256: str) -> list[Workload]:
         [UUID(text) for text in kept.workload_ids]
     )
     rows = [found[UUID(text)] for text in kept.workload_ids]
-    for row in rows:  # who may not see them any more, or not with this token, is answered as to a new key
-        require(by, Permission.VIEW_WORKLOADS, row.team)
-    return rows
+    keys = [UUID(text) for text in kept.array_ids or ()]
+    arrays = WorkloadArray.objects.select_related("team", "owner").in_bulk(keys) if keys else {}
+    told = Submitted(rows, [arrays[key] for key in keys])
+    # Who may not see them any more, or not with this token, is answered as to a new key.
+    for team in [row.team for row in rows] + [array.team for array in told.arrays]:
+        require(by, Permission.VIEW_WORKLOADS, team)
+    return told
 
 
 def _create(
@@ -149,50 +189,98 @@ def _create(
     body_sha256: str,
     *,
     message: str,
-) -> list[Workload]:
+) -> Submitted:
     now = timezone.now()
     # Teams are not archived or moved, and workloads that are needed not deleted, between our look and our commit.
     keep(Team.objects.filter(slug__in={request.team for request in requests}))
-    if needed := {slug for request in requests for slug in request.depends_on}:
+    if needed := {need.name for request in requests for need in request.needs}:
         keep(Workload.objects.filter(slug__in=needed))
+        keep(WorkloadArray.objects.filter(slug__in=needed))
     setting = SubmissionContext.read(by, requests)
     keep(DataSource.objects.filter(pk__in=setting.sources.ids()))
     keep(Environment.objects.filter(pk__in=setting.environments.ids()))
     keep(Credential.objects.filter(pk__in={row.pk for row in setting.credentials.named.values()}))
-    workloads = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
+    prepared = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
     taken = [setting.settled(request) for request in requests]
-    _refuse_too_many_open(by, owner, len(workloads))
+    _refuse_too_many_open(by, owner, sum(request.size for request in requests))
+    pairs = list(zip(prepared, taken, strict=True))
+    single = [(workload, request) for workload, request in pairs if request.array is None]
+    workloads = [workload for workload, _ in single]
     Workload.objects.bulk_create(workloads)
-    Event.objects.bulk_create(
-        _first_event(workload, by, now, " ".join([message, *warnings.of_sharing(workload, request)]))
-        for workload, request in zip(workloads, requests, strict=True)
-    )
-    Dependency.objects.bulk_create(
-        Dependency(workload=workload, needs_id=setting.needed[slug])
-        for workload, request in zip(workloads, requests, strict=True)
-        for slug in dict.fromkeys(request.depends_on)
-    )
+    Event.objects.bulk_create(_first_event(*pair, by, now, message) for pair in single)
     NamedCredential.objects.bulk_create(
         row
-        for workload, request in zip(workloads, taken, strict=True)
+        for workload, request in single
         for row in naming.rows_of(workload, setting.credentials.of(request.credentials))
     )
     MountedSource.objects.bulk_create(
-        row
-        for workload, request in zip(workloads, taken, strict=True)
-        for row in setting.sources.rows_of(workload, request)
+        row for workload, request in single for row in setting.sources.rows_of(workload, request)
     )
-    for workload, request in zip(workloads, requests, strict=True):
+    for workload, request in single:
         vars(workload)["waits_for_others"] = bool(request.depends_on)
+    arrays = [
+        _array(*pair, setting, by=by, at=now, message=message) for pair in pairs if pair[1].array is not None
+    ]
+    _write_needs(prepared, requests, arrays, setting)
     if key is not None:
         SubmissionKey.objects.filter(owner=owner, key=key, created_at__lte=now - KEY_KEPT).delete()
         SubmissionKey.objects.create(
-            owner=owner, key=key, body_sha256=body_sha256, workload_ids=[str(w.pk) for w in workloads]
+            owner=owner,
+            key=key,
+            body_sha256=body_sha256,
+            workload_ids=[str(w.pk) for w in workloads],
+            array_ids=[str(new.array.pk) for new in arrays] or None,
         )
-    announce(workloads)
-    lines.tell([lines.JournalLine(workload.slug, None, f"{message} By {by.name}.") for workload in workloads])
+    announce([*workloads, *(new.first for new in arrays)])
+    told = [lines.JournalLine(workload.slug, None, f"{message} By {by.name}.") for workload in workloads]
+    told += [
+        lines.JournalLine(new.array.slug, None, f"{message} An array of {new.array.size:,}. By {by.name}.")
+        for new in arrays
+    ]
+    lines.tell(told)
     live.ring()
-    return workloads
+    return Submitted(workloads, [new.array for new in arrays], [new.first for new in arrays])
+
+
+def _array(
+    template: Workload,
+    request: SubmissionRequest,
+    setting: SubmissionContext,
+    *,
+    by: Actor,
+    at: datetime,
+    message: str,
+) -> NewArray:
+    """Store an array with all that its members have."""
+    assert request.array is not None  # noqa: S101 - told apart by the caller
+    text = _first_words(template, request, message)
+    new = members.create(template, request.array, request.max_parallel, by=by, at=at, message=text)
+    members.name_credentials(new, setting.credentials.of(request.credentials))
+    found = (setting.sources.source(mount, template.team) for mount in request.mounts)
+    members.mount(new, [source for source in found if source is not None])
+    return new
+
+
+def _write_needs(
+    prepared: Sequence[Workload],
+    requests: Sequence[SubmissionRequest],
+    arrays: Sequence[NewArray],
+    setting: SubmissionContext,
+) -> None:
+    """Store what each workload, and each member of an array, starts after; others of the request are there by now."""
+    known, left = setting.needed, iter(arrays)
+    new = [None if request.array is None else next(left) for request in requests]
+    rows: list[tuple[UUID, UUID | None, UUID | None, str]] = []
+    for workload, request, of in zip(prepared, requests, new, strict=True):
+        for need in request.needs:
+            one, array = known.workloads.get(need.name), known.arrays.get(need.name)
+            if one is None and array is None:
+                place = known.beside[need.name][0]
+                beside = new[place]
+                one, array = (prepared[place].pk, None) if beside is None else (None, beside.array.pk)
+            rows += [(key, one, array, need.kind) for key in ([workload.pk] if of is None else of.ids)]
+    at = timezone.now()
+    insert_each(Dependency, NEEDS, [(pk, *row, at) for pk, row in zip(new_ids(len(rows)), rows, strict=True)])
 
 
 def prepare(
@@ -203,7 +291,8 @@ def prepare(
     at: datetime | None = None,
     owner: "User | None" = None,
 ) -> list[Workload]:
-    """Return the workloads that `submit` would store, unsaved, after all its checks; for previews.
+    """Return the workloads that `submit` would store, unsaved, after all its checks; for previews. For an array that is
+    one row, which has what all members have in common.
 
     Raises `NotAllowed` for the team, and else one `Refusal` with everything that is wrong, `NotVisible` where a team is
     not there.
@@ -291,8 +380,15 @@ def _row(
     )
 
 
-def _first_event(workload: Workload, by: Actor, now: datetime, message: str) -> Event:
-    held = " Held until somebody releases it." if workload.held else ""
+def _first_words(workload: Workload, request: SubmissionRequest, message: str) -> str:
+    """Return what the first event says."""
+    held = ["Held until somebody releases it."] if workload.held else []
+    return " ".join([message, *warnings.of_sharing(workload, request), *held])
+
+
+def _first_event(
+    workload: Workload, request: SubmissionRequest, by: Actor, now: datetime, message: str
+) -> Event:
     return Event(
         workload=workload,
         sequence=1,
@@ -301,7 +397,7 @@ def _first_event(workload: Workload, by: Actor, now: datetime, message: str) -> 
         user=by.user,
         actor=by.name,
         via=by.via,
-        message=f"{message}{held}",
+        message=_first_words(workload, request, message),
         data={"status": workload.status},
     )
 

@@ -1,6 +1,7 @@
 """Pages of workloads: the list, one workload, and the form that submits."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
 
@@ -26,9 +27,13 @@ from teams.rules import priority_limits
 from workloads import actions, detail, form_values, forms, listing, manifests, warnings
 from workloads import statuses as reference
 from workloads.admissible import range_text
+from workloads.arrays import folding
+from workloads.arrays import views as arrays
+from workloads.arrays.asked import TOLD
 from workloads.credentials import naming
 from workloads.models import Workload
-from workloads.submission import submit as submit_action
+from workloads.requests import SubmissionRequest
+from workloads.submission import Submitted, submit_all
 
 if TYPE_CHECKING:
     from chamber.models import User
@@ -46,7 +51,7 @@ def _actor(request: HttpRequest) -> Actor:
 def _found(request: HttpRequest, slug: str) -> Workload:
     # Whether it was adopted, by the name of the relation: the room that owns that lies above this one.
     rows = Workload.objects.visible_to(request.user).select_related(
-        "team", "owner", "pool", "attempt", "adopted_job__cluster", "adopted_job__named_owner"
+        "team", "owner", "pool", "attempt", "array", "adopted_job__cluster", "adopted_job__named_owner"
     )
     return one_of(rows.with_dependence().with_placed_pods(), "workload", slug=slug)
 
@@ -64,12 +69,19 @@ def workload_list(request: HttpRequest) -> HttpResponse:
     wrong = filters.problems(request.GET, _user(request))
     watched = Watched.now("workloads", only=_user(request).pk if filters.owner == listing.MINE else None)
     now = timezone.now()
-    rows = Workload.objects.visible_to(request.user).select_related("team", "owner", "pool", "attempt")
-    rows = rows.with_idleness(now).with_placed_pods()
-    rows = rows.none() if wrong else filters.apply(rows, user=_user(request), now=now)
+    rows = Workload.objects.visible_to(request.user)
+    rows = (
+        rows.select_related("team", "owner", "pool", "attempt", "array__owner")
+        .with_idleness(now)
+        .with_placed_pods()
+    )
+    rows = rows.none() if wrong else filters.apply(rows, user=_user(request), now=now, folded=True)
     shown = listing.page_of(rows, sort=filters.sort, cursor=request.GET.get("cursor"))
     context = {
         "page": shown,
+        "rows": folding.rows_of(
+            shown.rows, unfold=request.GET.get("unfold", ""), flat=bool(filters.array), now=now
+        ),
         "filters": filters,
         "wrong": wrong,
         "default_sort": listing.DEFAULT_SORT,
@@ -116,6 +128,11 @@ def bulk(request: HttpRequest) -> HttpResponse:
     act = request.POST.get("act", "")
     if act not in actions.BULK_ACTS:
         raise Refusal(f"{act!r} is not among {', '.join(actions.BULK_ACTS)}.")
+    if arrays := request.POST.getlist("array")[: listing.LARGEST_PAGE]:
+        for sentence, went in folding.act_on_chosen(request.user, _actor(request), act, arrays):
+            (messages.success if went else messages.warning)(request, sentence)
+        if not request.POST.getlist("id"):
+            return redirect(_safe_next(request, reverse("workloads:list")))
     chosen = request.POST.getlist("id")[: listing.LARGEST_PAGE]
     rows = list(
         Workload.objects.visible_to(request.user)
@@ -213,8 +230,9 @@ def submit(request: HttpRequest) -> HttpResponse:
         )
     if request.method == "POST" and "propose" not in request.POST:
         return _take(request)
-    if "clone" in request.GET:
-        content = _copied(request, request.GET["clone"])
+    if "clone" in request.GET or "array" in request.GET:
+        copied = _copied_array if "array" in request.GET else _copied
+        content = copied(request, request.GET.get("array") or request.GET["clone"])
         proposals = _proposals(request, str(content["team"]))
         values = form_values.values_of(content, proposals)
         values["manifest"] = manifests.to_yaml(content)
@@ -241,20 +259,36 @@ def _take(request: HttpRequest) -> HttpResponse:
     asked = None
     try:
         asked = forms.requests_from(request.POST, _actor(request))
-        workloads = submit_action(by=_actor(request), requests=asked, key=key, body_sha256=digest)
+        made = submit_all(by=_actor(request), requests=asked, key=key, body_sha256=digest)
     except Refusal as refusal:
         by_line = asked is not None and request.POST.get("tab") == "yaml"
         form.refuse(manifests.located(refusal, request.POST.get("manifest", "")) if by_line else refusal)
         return too_soon(_form_page(request, form, status=422), refusal)
-    told = warnings.of(workloads)
-    for workload, each in zip(workloads, asked, strict=True):
+    _warn(request, made, asked)
+    if len(made.workloads) == 1 and not made.arrays:
+        messages.success(request, f"{made.workloads[0].name} is submitted.")
+        return redirect("workloads:detail", slug=made.workloads[0].slug)
+    if len(made.arrays) == 1 and not made.workloads:
+        array = made.arrays[0]
+        messages.success(request, f"{array.name} is submitted, with {count(array.size, 'member')}.")
+        return redirect("workloads:array", slug=array.slug)
+    several = [count(len(made.workloads), "workload")] if made.workloads else []
+    if made.arrays:
+        several.append(count(len(made.arrays), "array"))
+    messages.success(request, f"{' and '.join(several)} are submitted.")
+    return HttpResponseRedirect(f"{reverse('workloads:list')}?{urlencode({'owner': listing.MINE})}")
+
+
+def _warn(request: HttpRequest, made: Submitted, asked: Sequence[SubmissionRequest]) -> None:
+    """Tell what keeps something from ever starting, and what it has otherwise than it was asked for."""
+    told = warnings.of([*made.workloads, *made.firsts])
+    single = [each for each in asked if each.array is None]
+    for workload, each in zip(made.workloads, single, strict=True):
         for text in [*warnings.of_sharing(workload, each), *told[workload.pk]]:
             messages.warning(request, f"{workload.name}: {text}")
-    if len(workloads) == 1:
-        messages.success(request, f"{workloads[0].name} is submitted.")
-        return redirect("workloads:detail", slug=workloads[0].slug)
-    messages.success(request, f"{len(workloads)} workloads are submitted.")
-    return HttpResponseRedirect(f"{reverse('workloads:list')}?{urlencode({'owner': listing.MINE})}")
+    for first in made.firsts:
+        for text in told[first.pk]:
+            messages.warning(request, f"{first.name}, each member: {text}")
 
 
 def _idempotency(request: HttpRequest) -> tuple[str | None, str]:
@@ -296,6 +330,32 @@ def _copied(request: HttpRequest, slug: str) -> dict[str, object]:
             f"Not copied, for you may not use {'it' if len(left) == 1 else 'them'} here: the "
             f"{plural(len(left), 'credential')} {', '.join(left)}. Name your own instead, or what runs has none.",
         )
+    return content
+
+
+def _copied_array(request: HttpRequest, slug: str) -> dict[str, object]:
+    """Return what an array was asked for. Values of parameters are left out for whoever may not see them: then it is a
+    workload without an array.
+    """
+    array, user = arrays.found(request, slug), _user(request)
+    first = (
+        Workload.objects.filter(array=array).order_by("array_index").values_list("slug", flat=True).first()
+    )
+    if first is None:
+        raise no_such("array", slug)
+    content = _copied(request, first)
+    own = {*array.parameters, *TOLD}
+    variables = cast("dict[str, str]", content.pop("environment", {}))
+    if kept := {name: value for name, value in variables.items() if name not in own}:
+        content["environment"] = kept
+    if "range" not in array.asked and not arrays.shows_values(array, user):
+        messages.warning(
+            request, "Not copied: the parameters, whose values are shown to its owner. Give your own."
+        )
+        return content
+    content["array"] = array.asked
+    if array.max_parallel:
+        content["max_parallel"] = array.max_parallel
     return content
 
 

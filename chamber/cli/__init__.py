@@ -34,6 +34,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             f"{_COMMANDS}.environments:environments",
             "Keep images with their settings, of teams.",
         ),
+        "arrays": (f"{_COMMANDS}.arrays:arrays", "Show arrays of workloads, and act on all their members."),
         "credentials": (f"{_COMMANDS}.credentials:credentials", "Keep secrets that pods of workloads get."),
     },
     "The organisation": {

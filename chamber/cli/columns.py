@@ -98,6 +98,7 @@ DESCRIBED = [
     Column("Labels", _pairs("labels")),
     Column("Annotations", _pairs("annotations", ": ")),
     Column("Starts after", lambda w: w.get("depends_on")),
+    Column("Array", lambda w: w.get("array")),
     Column(
         "Earliest start",
         lambda w: w.get("start_after") and local_time(datetime.fromisoformat(w["start_after"])),

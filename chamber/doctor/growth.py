@@ -25,6 +25,7 @@ from workloads.models import (
     MountedSource,
     NamedCredential,
     Workload,
+    WorkloadArray,
 )
 
 LEAST_SPAN = timedelta(hours=1)
@@ -57,6 +58,7 @@ KINDS = (
             Checkpoint,
             NamedCredential,
             MountedSource,
+            WorkloadArray,
         ),
         (Workload, "created_at"),
     ),

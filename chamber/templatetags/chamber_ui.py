@@ -338,6 +338,12 @@ def pagination(
     }
 
 
+@register.simple_tag(takes_context=True)
+def fold_url(context: Context, array: str = "") -> str:
+    """Return the address of this page with an array unfolded, or with none, keeping filters, order and place."""
+    return _query(context, unfold=array or None)
+
+
 # Forms
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from scheduling.acceleration.leaf_candidates import LeafCandidates
 from scheduling.acceleration.waiting_index import Rows
@@ -21,6 +21,7 @@ from scheduling.engine.reasons.eligibility import (
     is_past_deadline,
     what_it_asks,
 )
+from scheduling.engine.reasons.sentences import array_limit
 
 FREE = DependencyState.NONE
 POOL_REQUESTS_KEPT = 100_000
@@ -52,9 +53,12 @@ class Intake(Eligibility):
         entries: Entries,
         out: dict[str, Out],
         expired: dict[str, Expiry],
+        *,
+        beyond: Collection[str] = (),
     ) -> dict[str, Rows]:
         """Returns the workloads that join the queue of each pool. One that joins several is one of the ``entries``, one
-        that joins none is ``out``, with the reason, or has ``expired``.
+        that joins none is ``out``, with the reason, or has ``expired``. Those ``beyond`` the limit of their array join
+        none.
         """
         known, leaf_of, admitting = self._fits, self._tree.leaf_of, self._admitting
         peak = bool(self.in_peak(now))
@@ -71,6 +75,9 @@ class Intake(Eligibility):
                 if barred is not None:
                     out[workload.id] = barred
                     continue
+            if workload.array is not None and workload.id in beyond:
+                out[workload.id] = (None, array_limit(workload))
+                continue
             fits = known.get(what_it_asks(workload)) or self._fits_of(workload)
             leaf, priority = leaf_of[workload.team], workload.priority
             alike = (fits, leaf, priority >= RESERVED_PRIORITY)

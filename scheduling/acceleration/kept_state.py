@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 from weakref import ref
 
@@ -74,7 +74,7 @@ class KeptState:
         self._keep = self._indexed and self._changes_workloads_only(state, changes)
         self._indexed = False
 
-    def after(self, changes: Changes, replaced: Mapping[str, WorkloadInfo]) -> None:
+    def after(self, changes: Changes, replaced: Mapping[str, WorkloadInfo], others: Collection[str]) -> None:
         """They have changed: enter in the pools what has come of workloads, if nothing else did."""
         if not self._keep:
             return
@@ -86,6 +86,10 @@ class KeptState:
                 if known is not None:
                     self._drop(known)
                 self._add(workload)
+        for id_ in others:
+            workload = self._rows.workload(id_)
+            self._drop(workload)
+            self._add(workload)
         self._indexed = True
 
     def _changes_workloads_only(self, state: State, changes: Changes) -> bool:
@@ -153,7 +157,8 @@ class KeptState:
             if at is not None:
                 self._turning[workload.id] = at
                 self._next_turn = min(at, self._next_turn)
-        return self._intake.join(workloads, self._now, self.entries, self.out, self.expired)
+        beyond = self._rows.array_limits.beyond
+        return self._intake.join(workloads, self._now, self.entries, self.out, self.expired, beyond=beyond)
 
     # --- Deciding --------------------------------------------------------------------------------------------
 

@@ -21,7 +21,15 @@ from scheduling.checker.room import (
 from scheduling.checker.timing import is_over, is_shut_out
 from scheduling.checker.violation import BrokenRule, Violation, broken
 from scheduling.engine.model.plan import ReasonCode
-from scheduling.engine.model.snapshot import GPU_MILLI, DependencyState, NodeInfo, PoolInfo, WorkloadInfo
+from scheduling.engine.model.snapshot import (
+    GPU_MILLI,
+    PLACED,
+    DependencyState,
+    NodeInfo,
+    OpenStatus,
+    PoolInfo,
+    WorkloadInfo,
+)
 
 Codes = frozenset[ReasonCode]
 NOBODY: Codes = frozenset()
@@ -79,6 +87,7 @@ class Admission:
         self._entries: dict[str, Entry] = {}
         nodes = sorted(picture.nodes.values(), key=lambda node: node.id)
         self._nodes = {pool: [node for node in nodes if node.pool == pool] for pool in picture.pools}
+        self._beyond = frozenset(_beyond_arrays([fate.workload for fate in picture.fates.values()]))
 
     def of(self, workload: WorkloadInfo) -> Entry:
         """Where a pending workload could ever start."""
@@ -104,6 +113,7 @@ class Admission:
         eligible = tuple(pool for pool in ever if not self.is_shut_out(pools[pool], workload, now))
         if ever and not eligible:
             return Entry((), frozenset({ReasonCode.PEAK_HOURS}))
+        own = own or (ReasonCode.ARRAY_LIMIT if workload.id in self._beyond else None)
         if own is not None:
             return Entry((), frozenset({own}))
         if eligible:
@@ -207,6 +217,26 @@ def _of_itself(workload: WorkloadInfo, now: int) -> ReasonCode | None:
         (now < (workload.backing_off_until or now), ReasonCode.BACKING_OFF),
     )
     return next((code for true, code in found if true), None)
+
+
+def _beyond_arrays(workloads: Iterable[WorkloadInfo]) -> Iterator[str]:
+    """Who waits for others of its array: all but the first that the array's limit leaves room for."""
+    arrays: dict[str, list[WorkloadInfo]] = {}
+    for workload in workloads:
+        if workload.array is not None:
+            arrays.setdefault(workload.array, []).append(workload)
+    for members in arrays.values():
+        placed = sum(member.status in PLACED for member in members)
+        could = [
+            member
+            for member in members
+            if member.status is OpenStatus.PENDING
+            and not member.held
+            and member.dependency is DependencyState.NONE
+        ]
+        could.sort(key=lambda each: (each.backing_off_until or 0, -each.priority, each.submitted_at, each.id))
+        room = min(member.max_parallel or 0 for member in members) - placed
+        yield from (member.id for member in could[max(0, room) :])
 
 
 def _judge(pool: PoolInfo, nodes: Iterable[NodeInfo], workload: WorkloadInfo) -> Fit:

@@ -18,9 +18,10 @@ from scheduling.explain.placed import NOTHING, PODS_BEGIN, in_silent_clusters, p
 from scheduling.explain.reader import Reader, called
 from scheduling.explain.silence import CALL_AN_OPERATOR, DEAF, START_LIVE, Silence
 from teams.permissions import Permission, may
-from workloads import advice, dependencies, statuses
+from workloads import advice, dependencies, needs, statuses
 from workloads.actions import is_controlled_by
 from workloads.models import Status, Workload
+from workloads.needs import NeedOutcome, UnmetNeed
 from workloads.reasons import CREDENTIAL_UNUSABLE, JOB_AGAIN, LASTING, REFUSED, held_until, of_displaced
 
 if TYPE_CHECKING:
@@ -174,6 +175,33 @@ def _name_dependencies(
             found[key] = _after_open(workloads[key], told, needed, last, user)
         elif failed:
             found[key] = _after_failed(workloads[key], told, failed, user)
+    for key, others in needs.unmet(after).items():
+        found[key] = _after_ends(workloads[key], found[key] or after[key], others, user)
+
+
+def _after_ends(
+    waiting: Workload, told: Explanation, unmet: Sequence[UnmetNeed], user: "User | AnonymousUser"
+) -> Explanation:
+    """Return why one waits that starts after arrays, or after other ends than completed, with what can be done where
+    one of them will not come by itself.
+    """
+    failed = told.code != AFTER_OTHERS
+    shown = [need for need in unmet if not failed or need.outcome is NeedOutcome.NEVER]
+    names = [
+        need.slug if may(user, Permission.VIEW_WORKLOADS, need.team) else _unseen(need) for need in shown
+    ]
+    sentences = [need.sentence(name) for need, name in zip(shown, names, strict=True)]
+    steps = [step for need, name in zip(shown, names, strict=True) if (step := need.step(name))]
+    general = reasons.DID_NOT_COMPLETE if failed else reasons.WAITS_FOR_OTHERS
+    if general in told.sentence and sentences:
+        step = f"{'. '.join(steps)}.{_or_without(waiting, user)}" if steps else told.next_step
+        return replace(told, sentence=told.sentence.replace(general, " ".join(sentences)), next_step=step)
+    return replace(told, sentence=" ".join([told.sentence, *sentences]))
+
+
+def _unseen(need: UnmetNeed) -> str:
+    """Return what anybody may know of what is needed."""
+    return f"of {need.team.name}" if need.is_array else f"a workload of {need.team.name}"
 
 
 def _after_failed(

@@ -22,8 +22,10 @@ from scheduling.reading.picture import KnownWorkload, LeftAside
 from scheduling.reading.requests import NOTHING, RequestRow
 from scheduling.reading.rows import Lines, Quoted, as_lines, ids, json_of, milliseconds_of, or_empty, texts
 from scheduling.reading.translate import Circumstances
+from workloads import needs
 from workloads.models import Attempt, Dependency, EndReason, Phase, Status, Workload
 from workloads.models.workload import OPEN
+from workloads.needs import NeedOutcome
 
 PREEMPTIONS_COUNTED = timedelta(hours=24)
 STEPS: dict[str, int] = {status.value: number for number, status in enumerate(OPEN)}
@@ -143,13 +145,25 @@ def _brought_up_to(now: Lines, before: Lines, rows: Rows) -> tuple[Rows, list[Ro
 
 
 def _circumstances(now: datetime) -> dict[str, Circumstances]:
-    """Return what dependencies, recent preemptions and data mean for each workload that has any (3 queries, 6 where
-    data is mounted).
+    """Return what dependencies, recent preemptions and data mean for each workload that has any (3 queries, 1 more
+    where some start after arrays, 3 more where data is mounted).
     """
-    needed: dict[str, set[str]] = defaultdict(set)
+    needed: dict[str, set[NeedOutcome]] = defaultdict(set)
     pending = Dependency.objects.filter(workload__status=Status.PENDING).order_by()
-    for workload, status in pending.values_list(*ids("workload_id"), "needs__status"):
-        needed[workload].add(status)
+    after_arrays: list[tuple[str, str, UUID]] = []
+    rows = pending.values_list(*ids("workload_id"), "kind", "needs__status", "needs_array")
+    for workload, kind, status, array in rows:
+        if array is None:
+            needed[workload].add(needs.outcome(kind, (status,)))
+        else:
+            after_arrays.append((workload, kind, array))
+    statuses = needs.statuses_of({array for _, _, array in after_arrays})
+    outcomes = {
+        (kind, array): needs.outcome(kind, statuses[array])
+        for kind, array in {row[1:] for row in after_arrays}
+    }
+    for workload, kind, array in after_arrays:
+        needed[workload].add(outcomes[kind, array])
     recent = Attempt.objects.filter(
         end_reason=EndReason.PREEMPTED, ended_at__gt=now - PREEMPTIONS_COUNTED, workload__status__in=OPEN
     )
@@ -164,12 +178,11 @@ def _circumstances(now: datetime) -> dict[str, Circumstances]:
     }
 
 
-def dependency_on(needed: set[str]) -> engine.DependencyState:
-    """Return what the statuses of those it needs mean: one that ended otherwise than Completed spoils it."""
-    left = needed - {Status.COMPLETED}
-    if not left:
-        return engine.DependencyState.NONE
-    return engine.DependencyState.WAITING if left <= set(OPEN) else engine.DependencyState.FAILED
+def dependency_on(needed: Collection[NeedOutcome]) -> engine.DependencyState:
+    """Return what all that it needs means together: what will never be met spoils it."""
+    if NeedOutcome.NEVER in needed:
+        return engine.DependencyState.FAILED
+    return engine.DependencyState.WAITING if NeedOutcome.WAITING in needed else engine.DependencyState.NONE
 
 
 def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:

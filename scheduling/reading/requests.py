@@ -23,6 +23,7 @@ PLAIN = (
     "on_deadline", "job_class",
 )  # fmt: skip
 ASKED = (*REFERENCES, *FREE_FORM, *MOMENTS, *PLAIN)
+OF_ARRAY = ("array_id", "array__max_parallel")
 """All that the engine takes of a workload's row, whether it waits or is placed."""
 
 BY_ID_UP_TO = 10_000
@@ -56,7 +57,7 @@ def read(keys: Sequence[str], *, of: int | None = None) -> dict[str, RequestRow]
         return {}
     few = of is None or len(keys) <= min(BY_ID_UP_TO, of * BY_ID_PART)
     some = {"pk__in": [UUID(key) for key in keys]} if few else {"status__in": OPEN}
-    columns: tuple[Any, ...] = (*ids(*REFERENCES), *texts(*FREE_FORM, *MOMENTS), *PLAIN)
+    columns: tuple[Any, ...] = (*ids(*REFERENCES), *texts(*FREE_FORM, *MOMENTS), *PLAIN, *OF_ARRAY)
     rows = Workload.objects.filter(**some).order_by().values_list(*columns, "fail_if_impossible")
     wanted = set(keys)
     return {row[0]: _asked(row) for row in rows if row[0] in wanted}
@@ -65,7 +66,7 @@ def read(keys: Sequence[str], *, of: int | None = None) -> dict[str, RequestRow]
 def _asked(read: tuple[Any, ...]) -> RequestRow:
     """Return what a row asks for. What its workload holds counts even where some of that cannot be read."""
     *columns, fails = read
-    row, problem = dict(zip(ASKED, columns, strict=True)), None
+    row, problem = dict(zip((*ASKED, *OF_ARRAY), columns, strict=True)), None
     for name in MOMENTS:
         row[name] = moment_of(row[name])
     try:

@@ -4,7 +4,7 @@ Only open workloads and attempts whose pods may still hold devices are read, bot
 picture grows with history. Beside the engine's snapshot stand versions and ids that applying needs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -15,7 +15,9 @@ from scheduling.models import Clock
 from scheduling.reading import read
 from scheduling.reading.open_workloads import dependency_on
 from scheduling.reading.picture import SnapshotPicture
-from workloads.models import Workload
+from workloads import needs
+from workloads.models import Status, Workload, WorkloadArray
+from workloads.needs import AskedNeed
 
 _memory = read.ReadingCache()
 """What this process read last; replaced as a whole, so that threads may read at once."""
@@ -52,8 +54,18 @@ def _one_moment() -> Iterator[None]:
         yield
 
 
-def dependency_of(slugs: Sequence[str]) -> engine.DependencyState:
-    """Return what the workloads of these slugs mean for one that needs them (1 query, none for no slug)."""
-    if not slugs:
+def dependency_of(asked: Sequence[AskedNeed]) -> engine.DependencyState:
+    """Return what those that one needs mean for it (3 queries at most, none for none); others of the same request are
+    waited for.
+    """
+    if not asked:
         return engine.DependencyState.NONE
-    return dependency_on(set(Workload.objects.filter(slug__in=slugs).values_list("status", flat=True)))
+    names = {need.name for need in asked}
+    statuses = dict(Workload.objects.filter(slug__in=names).values_list("slug", "status"))
+    arrays = dict(WorkloadArray.objects.filter(slug__in=names - statuses.keys()).values_list("slug", "pk"))
+    of_arrays = needs.statuses_of(arrays.values())
+    found = []
+    for need in asked:
+        of: Collection[str] = (statuses.get(need.name, Status.PENDING),)
+        found.append(needs.outcome(need.kind, of_arrays[arrays[need.name]] if need.name in arrays else of))
+    return dependency_on(found)

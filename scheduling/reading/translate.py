@@ -176,6 +176,7 @@ class Circumstances:
 def workload(row: Row, circumstances: Circumstances) -> engine.WorkloadInfo:
     """Return a workload that waits, as it stands in its own row."""
     share, limit = row["gpu_milli"], row["time_limit_seconds"]
+    parallel = row.get("array__max_parallel")
     return engine.WorkloadInfo(
         id=str(row["id"]),
         name=str(row["id"]),
@@ -204,6 +205,8 @@ def workload(row: Row, circumstances: Circumstances) -> engine.WorkloadInfo:
         on_deadline=engine.AfterDeadline(row["on_deadline"] or "fail"),
         job_class=row["job_class"],
         data=circumstances.data,
+        array=str(row["array_id"]) if parallel else None,
+        max_parallel=parallel,
     )
 
 

@@ -30,6 +30,7 @@ from .rows import AllNames, KindNames, row_names
 MAX_PRIORITY = 1_000_000
 MAX_PODS = 100_000
 MAX_PLACED_PODS = 1_000_000
+MAX_MEMBERS = 1_000_000
 MAX_PREEMPTIONS = 1_000_000
 FRACTIONS_MILLI = (250, 500, 750)
 REQUEST_KEYS = ("gpus", "gpu_memory_mib", "gpu_milli")
@@ -60,6 +61,8 @@ WORKLOAD_KEYS = frozenset(
         "preemptions",
         "depends_on",
         "held",
+        "array",
+        "max_parallel",
         "start_after",
         "deadline",
         "on_deadline",
@@ -152,6 +155,8 @@ def _row(
         on_preemption=fields.choice("on_preemption", AfterPreemption, AfterPreemption.REQUEUE),
         on_deadline=fields.choice("on_deadline", AfterDeadline, AfterDeadline.FAIL),
         job_class=fields.text("job_class") or "",
+        array=fields.text("array"),
+        max_parallel=_max_parallel(fields),
     )
     start_after_ms, deadline_ms = _window(fields)
     return WorkloadRow(
@@ -168,6 +173,14 @@ def _row(
         start_after_ms=start_after_ms,
         deadline_ms=deadline_ms,
     )
+
+
+def _max_parallel(fields: Fields) -> int | None:
+    """How many members of its array may be placed at once; given with the array, and only then."""
+    if fields.has("array") is not fields.has("max_parallel"):
+        given, missing = ("array", "max_parallel") if fields.has("array") else ("max_parallel", "array")
+        raise fields.refusal(given, f"allowed is {given} with {missing}")
+    return fields.optional_integer("max_parallel", 1, MAX_MEMBERS)
 
 
 def _window(fields: Fields) -> tuple[int | None, int | None]:

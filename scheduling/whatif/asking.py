@@ -98,7 +98,7 @@ def of_workload(*, by: Actor, request: SubmissionRequest) -> DraftEdits:
     """Return a draft with a workload more; raises what submitting it would be refused with."""
     workload = prepare(by=by, requests=[request])[0]
     data = data_sets.of_new([workload]).get(workload.pk, ())
-    around = Circumstances(dependency_of(request.depends_on), data=data)
+    around = Circumstances(dependency_of(request.needs), data=data)
     newcomer = translate.workload({name: getattr(workload, name) for name in ASKED}, around)
     return DraftEdits(newcomers=(newcomer,))
 

@@ -3,7 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import islice
 
+from chamber.words import count as counted
 from chamber.words import span
 from scheduling import engine
 from scheduling.engine import schedule
@@ -43,16 +45,35 @@ def preview(*, by: Actor, request: SubmissionRequest) -> Preview:
     """
     workload = prepare(by=by, requests=[request])[0]
     data = data_sets.of_new([workload]).get(workload.pk, ())
-    around = Circumstances(dependency_of(request.depends_on), data=data)
+    around = Circumstances(dependency_of(request.needs), data=data)
     newcomer = translate.workload({name: getattr(workload, name) for name in ASKED}, around)
     picture = recent.picture(at_most=PICTURE_KEPT)
     snapshot = replace(picture.snapshot, workloads=(*picture.snapshot.workloads, newcomer))
     plan = schedule(snapshot, picture.now)
     start = next((start for start in plan.starts if start.workload == newcomer.id), None)
     if start is not None:
-        return _undecided(_starts(start, plan, snapshot, workload, picture.now))
+        return _of_array(request, _undecided(_starts(start, plan, snapshot, workload, picture.now)))
     wait = next(wait for wait in plan.waits if wait.workload == newcomer.id)
-    return _undecided(_waits(wait, picture, by))
+    return _of_array(request, _undecided(_waits(wait, picture, by)))
+
+
+def _of_array(request: SubmissionRequest, answer: Preview) -> Preview:
+    """Return the answer, which is that of any member, with how many members there are and what they are."""
+    array = request.array
+    if array is None:
+        return answer
+    first, *others = islice(array.members(), 2)
+    named = ", ".join(f"{name}={value}" for name, value in first.parameters.items())
+    example = f", the first with {shorten(named, 120)}" if named else ""
+    most = f", at most {request.max_parallel:,} at once" if request.max_parallel else ""
+    each = " Each, as if it were the only one:" if others else ""
+    told = f"An array of {counted(array.size, 'member')}{most}: {array.indexes[0]} to {array.indexes[-1]}{example}."
+    return replace(answer, sentence=f"{told}{each} {answer.sentence}")
+
+
+def shorten(text: str, most: int) -> str:
+    """Return a text, cut where it is longer."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _undecided(answer: Preview) -> Preview:

@@ -14,7 +14,7 @@ from chamber.ids import new_ids
 from chamber.words import count
 from teams.actors import Actor
 from teams.models import Team
-from workloads import dependencies, reasons
+from workloads import dependencies, needs, reasons
 from workloads.lifecycle.displaced import end_displaced
 from workloads.lifecycle.journal import Journal, ShownOn, announce
 from workloads.lifecycle.status import Row, change_status, lock
@@ -365,17 +365,33 @@ def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime)
     for status, cancels in ((Status.FAILED, False), (Status.CANCELLED, True)):
         change_status([row for each, row in chosen if each.cancels is cancels], status, at=journal.at)
     needed = dependencies.failed([row.pk for failure, row in chosen if failure.code == dependencies.FAILED])
+    others = needs.unmet([row.pk for failure, row in chosen if failure.code == dependencies.FAILED])
     for failure, row in chosen:
         kind = "cancelled" if failure.cancels else "failed"
         reason = reasons.WorkloadEnd(failure.code, failure.message, kind, failure.next_step)
         if row.pk in needed:
             reason = _of_dependencies(row, needed[row.pk])
+        elif row.pk in others:
+            reason = _of_ends(row, others[row.pk])
         row.reason_code, row.reason = failure.code, reason.as_json()
         journal.add_change(row, reason.message)
     if chosen:
         update_each([row for _, row in chosen], ["reason_code", "reason"])
     journal.write(ring=True)
     return {row.pk for _, row in chosen}
+
+
+def _of_ends(row: Workload, unmet: Sequence[needs.UnmetNeed]) -> reasons.WorkloadEnd:
+    """Return why one ended that starts after arrays, or after other ends than completed, one of which will not come."""
+    never = [need for need in unmet if need.outcome is needs.NeedOutcome.NEVER]
+    names = [need.slug if need.team.pk == row.team_id else f"of {need.team.name}" for need in never]
+    steps = [need.step(name) for need, name in zip(never, names, strict=True) if need.kind == needs.AFTER_OK]
+    again = f"{'. '.join(steps)}. Then requeue this one (chamber requeue {row.slug})." if steps else ""
+    return reasons.WorkloadEnd(
+        dependencies.FAILED,
+        " ".join(need.sentence(name) for need, name in zip(never, names, strict=True)),
+        next_step=again or "Nothing: it was to run only if that ended otherwise.",
+    )
 
 
 def _of_dependencies(row: Workload, needed: Sequence[Workload]) -> reasons.WorkloadEnd:

@@ -142,6 +142,15 @@ class Workload(models.Model):
         null=True, help_text="Whether its output is read for notes of checkpoints and progress; empty = no."
     )
 
+    # What it is a member of.
+    array = models.ForeignKey(
+        "WorkloadArray", null=True, on_delete=models.PROTECT, related_name="members", db_index=False
+    )
+    array_index = models.PositiveIntegerField(null=True, help_text="Its number in the array.")
+    folded = models.BooleanField(
+        null=True, help_text="Whether lists show the first member of its array in its place; empty = no."
+    )
+
     # Where it stands.
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.PENDING)
     status_since = models.DateTimeField()
@@ -173,6 +182,16 @@ class Workload(models.Model):
             models.Index(fields=["submitted_at", "id"], condition=Q(status__in=OPEN), name="workload_open"),
             models.Index(fields=["owner"], condition=Q(status__in=OPEN), name="workload_open_by_owner"),
             models.Index(fields=["-submitted_at", "-id"], name="workload_newest"),
+            models.Index(
+                fields=["-submitted_at", "-id"],
+                condition=Q(folded__isnull=True),
+                name="workload_newest_unfolded",
+            ),
+            models.Index(
+                fields=["array", "status", "finished_at"],
+                condition=Q(array__isnull=False),
+                name="workload_array_status",
+            ),
             models.Index(fields=["name", "id"], name="workload_by_name"),
             models.Index(fields=["priority", "id"], name="workload_by_priority"),
             models.Index(fields=["team", "-submitted_at"], name="workload_by_team"),
@@ -199,6 +218,11 @@ class Workload(models.Model):
                 condition=Q(status__in=OPEN, finished_at__isnull=True)
                 | (~Q(status__in=OPEN) & Q(finished_at__isnull=False)),
                 name="workload_ended_has_end",
+            ),
+            models.UniqueConstraint(
+                fields=["array", "array_index"],
+                condition=Q(array__isnull=False),
+                name="workload_array_index_once",
             ),
             models.CheckConstraint(condition=Q(pods__range=(1, 100_000)), name="workload_pods_1_to_100000"),
             models.CheckConstraint(

@@ -1,6 +1,7 @@
 """Workloads for tests, made directly or led through their lives by the lifecycle itself."""
 
 import itertools
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,10 +13,11 @@ from chamber.models import User
 from teams.actors import Actor
 from teams.models import Pool, Team
 from workloads import lifecycle
-from workloads.models import Attempt, Event, EventKind, Workload
+from workloads.models import Attempt, Event, EventKind, Workload, WorkloadArray
 
 SCHEDULER = Actor.system("scheduler")
 _numbers = itertools.count(1)
+STATES = ("pending", "held", "failed")
 
 
 def make_workload(team: Team, owner: User, **fields: Any) -> Workload:
@@ -47,6 +49,37 @@ def make_workload(team: Team, owner: User, **fields: Any) -> Workload:
         message="Submitted.",
     )
     return workload
+
+
+def make_array(team: Team, owner: User, *, slug: str = "", statuses: Sequence[str] = STATES) -> WorkloadArray:
+    """Return an array with a member for each of `statuses`; `held` is a Pending one that is held."""
+    slug, now = slug or f"sweep-{next(_numbers)}", timezone.now()
+    array = WorkloadArray.objects.create(
+        slug=slug,
+        name="sweep",
+        team=team,
+        owner=owner,
+        size=len(statuses),
+        submitted_at=now,
+        asked={"range": "0-2"},
+    )
+    for index, status in enumerate(statuses):
+        ended = status not in {"held", "pending"}
+        make_workload(
+            team,
+            owner,
+            name="sweep",
+            slug=f"{slug}-{index}",
+            array=array,
+            array_index=index,
+            folded=True if index else None,
+            submitted_at=now,
+            held=status == "held",
+            status="pending" if status == "held" else status,
+            finished_at=now if ended else None,
+            reason_code=status if ended or status == "held" else "",
+        )
+    return array
 
 
 def admit(

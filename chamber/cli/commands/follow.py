@@ -105,6 +105,29 @@ def wait_for(client: Client, names: Sequence[str], *, goal: str = "end", timeout
         sys.exit(gravest)
 
 
+def wait_for_arrays(client: Client, names: Sequence[str]) -> None:
+    """Wait until all members of the arrays have ended, say how they did, and exit with the gravest status."""
+    gravest = Exit.DONE
+    for name in names:
+        pause = FIRST_PAUSE_SECONDS
+        with _spinner(f"Waiting for {name}"):
+            ended = _members(client, name)
+            while any(of_workload(status) is None for status in ended):
+                client.tell_silence()
+                time.sleep(pause)
+                pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
+                ended = _members(client, name)
+        click.echo(f"{name}: {', '.join(f'{n:,} {status}' for status, n in ended.items())}", err=True)
+        gravest = max([gravest, *(of_workload(status) or Exit.DONE for status in ended)])
+    if gravest:
+        sys.exit(gravest)
+
+
+def _members(client: Client, name: str) -> dict[str, int]:
+    """Return how many members of an array are in each status that some of them have."""
+    return {status: n for status, n in client.get(f"arrays/{segment(name)}/")["members"].items() if n}
+
+
 def _wait_for_one(client: Client, name: str, goal: str, deadline: float | None) -> Json:
     pause = FIRST_PAUSE_SECONDS
     while True:

@@ -30,8 +30,12 @@ def run(file: str | None, idempotency_key: str | None, pod: int, **flags: Any) -
     asked = asked_for(file, flags)
     if (count := len(asked.documents)) != 1:
         raise click.UsageError(f"{file} holds {count} workloads; `chamber submit` takes several.")
+    if asked.documents[0].get("array") is not None:
+        raise click.UsageError(
+            "`chamber run` follows one workload; `chamber submit` takes an array, and --wait waits."
+        )
     with asked.told_at_least(), connect() as client:
-        (made,) = send(client, asked, idempotency_key or str(uuid.uuid4()))
+        (made,), _ = send(client, asked, idempotency_key or str(uuid.uuid4()))
         name = made["slug"]
         click.echo(f"{name} is submitted.", err=True)
         try:

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 import click
@@ -10,7 +10,8 @@ import click
 from chamber.cli import manifests
 from chamber.cli.client import Client, Json, connect
 from chamber.cli.columns import WORKLOADS
-from chamber.cli.commands.follow import wait_for
+from chamber.cli.commands.arrays import ARRAYS
+from chamber.cli.commands.follow import wait_for, wait_for_arrays
 from chamber.cli.output import Column, OutputFormat, Row, output_option, show
 from chamber.cli.status import Exit, Failure
 
@@ -120,7 +121,17 @@ OPTIONS = [
         help="Annotation of its Job and pods.",
     ),
     click.option(
-        "--depends-on", multiple=True, metavar="WORKLOAD", help="Start only after this has completed."
+        "--array",
+        multiple=True,
+        metavar="MEMBERS",
+        help="Many workloads as one: 0-199; lr=0.1,0.01, once for each parameter of a grid; or @FILE, a CSV.",
+    ),
+    click.option("--max-parallel", type=int, help="Members of the array that have GPUs at once, at most."),
+    click.option(
+        "--depends-on",
+        multiple=True,
+        metavar="[KIND:]NAME",
+        help="Start only after this workload or array has completed; KIND afterany or afternotok: after another end.",
     ),
     click.option("--hold", is_flag=True, default=None, help="Keep it from starting until `chamber release`."),
 ]
@@ -194,10 +205,15 @@ def submit(
             show_previews(client, asked, form)
         return
     with asked.told_at_least(), connect() as client:
-        made = send(client, asked, idempotency_key or str(uuid.uuid4()))
-        show(made, OutputFormat.NAME if form is OutputFormat.TABLE else form, WORKLOADS)
+        made, arrays = send(client, asked, idempotency_key or str(uuid.uuid4()))
+        in_form = OutputFormat.NAME if form is OutputFormat.TABLE else form
+        if made or not arrays:
+            show(made, in_form, WORKLOADS)
+        if arrays:
+            show(arrays, in_form, ARRAYS)
         if wait:
             wait_for(client, [workload["slug"] for workload in made])
+            wait_for_arrays(client, [array["slug"] for array in arrays])
 
 
 def show_previews(client: Client, asked: manifests.File, form: OutputFormat) -> None:
@@ -229,10 +245,11 @@ def asked_for(file: str | None, flags: dict[str, Any]) -> manifests.File:
     return found
 
 
-def send(client: Client, asked: manifests.File, key: str) -> list[Json]:
-    """Submit, and return what was made; where it may have arrived, the failure says how to be sure.
+def send(client: Client, asked: manifests.File, key: str) -> tuple[list[Json], list[Json]]:
+    """Submit, and return the workloads and the arrays that were made.
 
-    Of a file with mistakes the rest is only checked, so that all is told at once.
+    Where it may have arrived, the failure says how to be sure. Of a file with mistakes the rest is only checked, so
+    that all is told at once.
     """
     if asked.problems:
         raise _mistakes(client, asked)
@@ -247,10 +264,11 @@ def send(client: Client, asked: manifests.File, key: str) -> list[Json]:
             ) from failure
         raise asked.refused(failure) from failure
     made: list[Json] = answer.get("workloads", [answer])
-    for workload in made:
+    arrays: list[Json] = answer.get("arrays", [])
+    for workload in [*made, *arrays]:
         for text in workload.get("warnings", ()):  # an older server tells none
             click.echo(f"Warning: {workload['slug']}: {text}", err=True)
-    return made
+    return made, arrays
 
 
 def _mistakes(client: Client, asked: manifests.File) -> Failure:
@@ -271,7 +289,24 @@ def _given(flags: dict[str, Any]) -> Json:
     for name, flag in PAIRS.items():
         if name in asked:
             asked[name] = dict(_pair(text, flag) for text in asked[name])
+    if "array" in asked:
+        asked["array"] = _array(asked["array"])
     return asked
+
+
+def _array(given: list[str]) -> object:
+    """Return the members that the flags say: a grid by several, the CSV of a file, or what one of them says."""
+    if len(given) > 1 or not given[0].startswith("@"):
+        if len(given) > 1 and not all("=" in text for text in given):
+            raise click.UsageError(
+                "--array may come several times for a grid only, each as NAME=VALUE,VALUE."
+            )
+        return "\n".join(given)
+    path = Path(given[0][1:])
+    try:
+        return {"csv": path.read_text("utf-8-sig")}
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--array: {path} cannot be read: {error}.") from error
 
 
 def _pair(text: str, flag: str) -> tuple[str, str]:

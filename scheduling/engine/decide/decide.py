@@ -41,7 +41,9 @@ def decide_plainly(state: State, now: int) -> Plan:
         for workload in ledger.lost:
             note_lost(workload, ledger, ledgers, state.nodes, reading.oddities)
     settings = {pool_id: PoolView(pool.pool_nodes, pool.charges) for pool_id, pool in pools.items()}
-    found = Eligibility(settings, reading.tree, requests).sort(reading.pending, now)
+    found = Eligibility(settings, reading.tree, requests).sort(
+        reading.pending, now, state.array_limits.beyond
+    )
     cycles: dict[str, PoolCycle] = {}
     for pool_id, pool in pools.items():
         pool.line_up(found.candidates[pool_id])

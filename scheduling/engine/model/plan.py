@@ -31,6 +31,7 @@ class ReasonCode(StrEnum):
     WAITING_FOR_DEPENDENCY = "waiting-for-dependency"
     DEPENDENCY_FAILED = "dependency-failed"
     BACKING_OFF = "backing-off"
+    ARRAY_LIMIT = "array-limit"
     POOL_PAUSED = "pool-paused"
     CLUSTER_OFFLINE = "cluster-offline"
     DATA_ELSEWHERE = "data-elsewhere"

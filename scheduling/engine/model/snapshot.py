@@ -341,9 +341,9 @@ class WorkloadInfo:
     held by a STOPPING one. ``submitted_at`` is the original submission, which a requeue keeps. ``started_at`` is
     when a RUNNING one began. ``preemptions_24h`` counts how often it was preempted in the last 24 hours.
     ``shares_with`` are those with whose pods its own may share a device (``shared_by``). Before ``start_after`` it is
-    in no queue; a pending one ends at its ``deadline``. ``job_class`` is what a pool's peak hours may name.
-    ``shares_with`` are those with whose pods its own may share a device (``shared_by``). ``data`` is what its pods
-    mount: they lie only in clusters that have all of it.
+    in no queue; a pending one ends at its ``deadline``. ``job_class`` is what a pool's peak hours may name. ``data`` is
+    what its pods mount: they lie only in clusters that have all of it. ``array`` names the array that it is a member
+    of, where that has at most ``max_parallel`` members placed at once.
     """
 
     id: str
@@ -379,6 +379,8 @@ class WorkloadInfo:
     on_deadline: AfterDeadline = AfterDeadline.FAIL
     job_class: str = ""
     data: tuple[DataSet, ...] = ()
+    array: str | None = None
+    max_parallel: int | None = None
 
     @property
     def reserved(self) -> bool:

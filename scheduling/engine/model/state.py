@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from scheduling.engine.model.array_limits import ArrayLimits
 from scheduling.engine.model.snapshot import NodeInfo, PoolInfo, Snapshot, TeamInfo, WorkloadInfo
 
 
@@ -88,18 +89,23 @@ class Follower(Protocol):
     def before(self, state: State, changes: Changes) -> None:
         """The state's rows are about to change."""
 
-    def after(self, changes: Changes, replaced: Mapping[str, WorkloadInfo]) -> None:
-        """They have changed. ``replaced`` are the rows, by id, of changed workloads as they were, and of those gone."""
+    def after(self, changes: Changes, replaced: Mapping[str, WorkloadInfo], others: Collection[str]) -> None:
+        """They have changed. ``replaced`` are the rows, by id, of changed workloads as they were, and of those gone;
+        ``others`` the ids of those that these let into the queues, or put out, by the limit of an array."""
 
 
 class State:
-    """The rows of a snapshot by id. A ``follower`` is told of each change."""
+    """The rows of a snapshot by id. A ``follower`` is told of each change.
+
+    ``array_limits`` says which wait for others of their array.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.pools = snapshot.pools
         self.teams = snapshot.teams
         self.nodes = {node.id: node for node in snapshot.nodes}
         self.workloads = {workload.id: workload for workload in snapshot.workloads}
+        self.array_limits = ArrayLimits(snapshot.workloads)
         self.follower: Follower | None = None
 
     @classmethod
@@ -132,5 +138,6 @@ class State:
         self.nodes.update((node.id, node) for node in changes.nodes)
         self.teams = self.teams if changes.teams is None else changes.teams
         self.pools = self.pools if changes.pools is None else changes.pools
+        others = self.array_limits.change(replaced, changes.workloads)
         if self.follower is not None:
-            self.follower.after(changes, replaced)
+            self.follower.after(changes, replaced, others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -85,8 +85,10 @@ class Eligibility:
         self._looked_at: int | None = None
         self._in_peak = frozenset[str]()
 
-    def sort(self, workloads: Iterable[WorkloadInfo], now: int) -> SortedWorkloads:
-        """Where each of these workloads stands."""
+    def sort(
+        self, workloads: Iterable[WorkloadInfo], now: int, beyond: Collection[str] = ()
+    ) -> SortedWorkloads:
+        """Where each of these workloads stands. Those ``beyond`` the limit of their array stand in no queue."""
         found = SortedWorkloads({pool_id: [] for pool_id in self._pools})
         for workload in workloads:
             if is_past_deadline(workload, now):
@@ -95,6 +97,9 @@ class Eligibility:
             out = self.out_for_now(workload, now)
             if out is not None:
                 found.out[workload.id] = out
+                continue
+            if workload.id in beyond:
+                found.out[workload.id] = (None, sentences.array_limit(workload))
                 continue
             leaf, fits = self._tree.leaf_of[workload.team], self._fits_of(workload)
             admitting = self.in_hours(self.admitting(fits, workload, leaf), workload, now)

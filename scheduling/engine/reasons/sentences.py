@@ -116,6 +116,16 @@ def _waits_for_others(workload: WorkloadInfo, now: int) -> Reason | None:
     return None
 
 
+def array_limit(workload: WorkloadInfo) -> Reason:
+    """As many members of its array as may have GPUs at once have them, or come before it."""
+    most = counted(workload.max_parallel or 0, "member")
+    return reason(
+        ReasonCode.ARRAY_LIMIT,
+        f"Its array has GPUs for at most {most} at once, and so many have them or come before it.",
+        "Nothing to do; it joins the queue as members before it end.",
+    )
+
+
 def pool_paused(pool: PoolInfo) -> Reason:
     """The pool starts nothing."""
     return reason(

@@ -92,7 +92,7 @@ def test_what_is_wrong_is_refused_with_its_line_and_column(trace: str | bytes, s
 
 def test_an_unknown_column_is_refused_with_those_that_are_known() -> None:
     assert refused("name,team,vc\n").startswith(
-        'line 1: column 3 of the trace is "vc"; allowed are checkpointed,'
+        'line 1: column 3 of the trace is "vc"; allowed are array, checkpointed,'
     )
 
 

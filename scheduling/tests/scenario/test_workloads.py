@@ -175,7 +175,7 @@ def test_an_unknown_key_is_refused() -> None:
     error = refusal(text("name: x, team: a, gpu: 1"))
     assert error.line == 5
     assert error.message.startswith(
-        'a workload has the unknown key "gpu"; allowed are checkpointed, class, count, cpu, '
+        'a workload has the unknown key "gpu"; allowed are array, checkpointed, class, count, cpu, '
     )
 
 
