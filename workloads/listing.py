@@ -138,12 +138,8 @@ class Filters:
             if name and not rows.filter(slug=name).exists():
                 known = rows.order_by().values_list("slug", flat=True)
                 found[noun] = no_such(noun, name, known=known[:MOST_COMPARED]).message
-        if self.owner not in {"", MINE, user.username}:
-            # Of others than these nobody learns whether they have an account, and they are no hint either.
-            people = _people_known_to(user)
-            if not people.filter(username=self.owner).exists():
-                names = people.values_list("username", flat=True).order_by("username")
-                found["owner"] = no_such("user", self.owner, known=names).message
+        if unknown := unknown_owner(self.owner, user):
+            found["owner"] = unknown.message
         return found
 
     @property
@@ -207,6 +203,20 @@ def _folded(rows: WorkloadQuerySet, wanted: Q) -> WorkloadQuerySet:
         return rows.filter(wanted)
     members = Workload.objects.order_by().filter(wanted, array=OuterRef("array"))
     return rows.filter((Q(array__isnull=True) & wanted) | (Q(array__isnull=False) & Exists(members)))
+
+
+def unknown_owner(owner: str, user: "User") -> NotVisible | None:
+    """Return that there is no such owner; None where a list may be asked for theirs. "" means anybody's.
+
+    Of others than whose names this user may know nobody learns whether they have an account, and they are no hint.
+    """
+    if owner in {"", MINE, user.username}:
+        return None
+    people = _people_known_to(user)
+    if people.filter(username=owner).exists():
+        return None
+    names = people.values_list("username", flat=True).order_by("username")
+    return no_such("user", owner, field="owner", known=names)
 
 
 def _people_known_to(user: "User") -> "QuerySet[User]":

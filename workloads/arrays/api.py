@@ -12,13 +12,14 @@ from chamber.api_document import in_query
 from chamber.errors import Refusal, one_of
 from chamber.rest import MAX_CURSOR, MAX_LIMIT, decode_cursor, encode_cursor, etag, limit_of, short_of
 from teams.api.requests import actor, person, team_for
+from teams.models import Team
 from workloads import listing
 from workloads.arrays import acts, shapes
 from workloads.arrays.shapes import ArrayShape
 from workloads.models import WorkloadArray
 
 FILTERS = [
-    in_query("team", "Slug of a team."),
+    in_query("team", "Slug of a team: its arrays, and those of teams below it."),
     in_query("owner", "A user name, or me."),
 ]
 
@@ -61,8 +62,10 @@ class Arrays(APIView):
         size = limit_of(request, most=listing.LARGEST_PAGE, otherwise=listing.PAGE_SIZE)
         rows = WorkloadArray.objects.visible_to(person(request)).select_related("team", "owner")
         if team := request.query_params.get("team"):
-            rows = rows.filter(team=team_for(request, team, field="team"))
-        if owner := request.query_params.get("owner"):
+            rows = rows.filter(team__in=Team.objects.within(team_for(request, team, field="team")))
+        if owner := request.query_params.get("owner", "").strip():
+            if unknown := listing.unknown_owner(owner, person(request)):
+                raise unknown
             mine = owner == listing.MINE
             rows = rows.filter(owner=person(request)) if mine else rows.filter(owner__username=owner)
         if cursor := request.query_params.get("cursor"):

@@ -222,13 +222,23 @@ def test_over_the_api_it_is_submitted_read_and_acted_on(signed_in: Client, pool:
     assert signed_in.post(f"{address}cancel/").status_code == 409
 
 
-def test_over_the_api_they_are_listed_by_cursor(signed_in: Client, team: Team, owner: User) -> None:
+def test_over_the_api_they_are_listed_by_cursor(
+    signed_in: Client, org: Team, team: Team, owner: User
+) -> None:
     made = [make_array(team, owner).slug for _ in range(3)]
     first = signed_in.get("/api/v1/arrays/", {"limit": "2", "owner": "me"}).json()
     rest = signed_in.get(first["next"]).json()
     assert [each["slug"] for each in first["results"] + rest["results"]] == made[::-1]
     assert rest["next"] is None
     assert signed_in.get("/api/v1/arrays/", {"cursor": "nonsense"}).status_code == 422
+    above = Client()
+    above.force_login(member(org, Role.ORG_ADMIN, "olga"))
+    assert len(above.get("/api/v1/arrays/", {"team": org.slug}).json()["results"]) == 3
+    nobody = signed_in.get("/api/v1/arrays/", {"owner": "nobody"})
+    assert (nobody.status_code, nobody.json()["errors"]) == (
+        404,
+        {"owner": "There is no user 'nobody' that you may see."},
+    )
 
 
 def test_the_form_submits_an_array_and_shows_it(signed_in: Client, pool: Any) -> None:
