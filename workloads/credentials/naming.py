@@ -52,7 +52,14 @@ class KnownCredentials:
     def problem(
         self, references: Collection[str], environment: Mapping[str, str], team: Team, rules: EffectiveRules
     ) -> str:
-        """Return what is wrong with the credentials of a request to this team; "" where nothing is."""
+        """Return what is wrong with the credentials of a request to this team, those of its environment and data
+        included; "" where nothing is.
+        """
+        if len(references) > MOST_OF_WORKLOAD:
+            return (
+                f"It names {len(references)} credentials, those of its environment and data sources included; at most "
+                f"{MOST_OF_WORKLOAD} are allowed: {_listed(references)}."
+            )
         for reference in references:
             row = self.named.get(reference)
             if row is None:

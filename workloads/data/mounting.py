@@ -62,10 +62,12 @@ class KnownSources:
         if not request.mounts:
             return request
         sources = [self.source(mount, team) for mount in request.mounts]
-        mounts = [
+        named = [
             mount if row is None else mount.model_copy(update={"source": row.reference})
             for mount, row in zip(request.mounts, sources, strict=True)
         ]
+        # What has no path (S3) may be named by the submission and, otherwise written, by its environment.
+        mounts = list(dict.fromkeys(named))
         reads = [
             row.credential.reference for row in sources if row is not None and row.credential is not None
         ]

@@ -12,7 +12,10 @@ from workloads import paths
 MOST = 20
 LONGEST = 101
 MODES = {"ro": True, "rw": False}
-RESERVED = (paths.SHARED_MEMORY, paths.SCRATCH, "/run/chamber", "/var/run", "/proc", "/sys", "/dev", "/etc")
+RESERVED = (
+    *(paths.SHARED_MEMORY, paths.SCRATCH, "/run/chamber", "/run/secrets", "/var/run"),
+    *("/proc", "/sys", "/dev", "/etc"),
+)
 """Folders that pods have for something else."""
 _REFERENCE = re.compile(
     r"(?:(?P<team>[a-z0-9]+(?:-[a-z0-9]+)*)/)?(?P<name>[a-z](?:[a-z0-9.-]*[a-z0-9])?)", re.ASCII
@@ -70,11 +73,23 @@ class Mount(BaseModel):
         if problem := paths.problem(value):
             raise ValueError(problem)
         path = paths.plain(value)
-        taken = next((each for each in RESERVED if paths.is_within(path, each)), "")
-        if taken or path == "/":
-            why = f"lies in {taken}, which pods have" if taken else "is all of the container, which pods have"
-            raise ValueError(f"{path} {why} for something else: mount it at another path, such as /data.")
+        if why := _reserved(path):
+            raise ValueError(
+                f"{path} {why}, which pods have for something else: mount it at another path, such as /data."
+            )
         return path
+
+
+def _reserved(path: str) -> str:
+    """Return which folder that pods have for something else a mount would lie in, or lie over; "" for none."""
+    if path == "/":
+        return "is all of the container"
+    for each in RESERVED:
+        if paths.is_within(path, each):
+            return f"lies in {each}"
+        if paths.is_within(each, path):
+            return f"would lie over {each}"
+    return ""
 
 
 def checked(mounts: list[Mount]) -> list[Mount]:

@@ -105,6 +105,9 @@ def test_one_that_may_only_be_read_is_not_written(owner: User, lead: User, team:
         (["imagenet:/dev/shm/x"], "which pods have for something else: mount it at another path"),
         (["imagenet:/scratch"], "/scratch lies in /scratch"),
         (["imagenet:/"], "is all of the container"),
+        (["imagenet:/run/secrets/kubernetes.io"], "lies in /run/secrets"),
+        (["imagenet:/run"], "/run would lie over /run/chamber"),
+        (["imagenet:/var/"], "/var would lie over /var/run"),
         (["imagenet:/data", "imagenet:/data/"], "are both mounted at /data"),
         (["imagenet:/data:now"], "is no mount: write SOURCE:PATH"),
         (["a:b:c:d"], "is no mount: write SOURCE:PATH"),
@@ -135,6 +138,17 @@ def test_s3_is_told_and_not_mounted_and_brings_its_credential(owner: User, lead:
     delete_credential(by=actor(lead), credential=credential)
     with pytest.raises(Refusal, match="The credential nlp/store, by which nlp/llama is reached, was deleted"):
         submitted(owner, "llama")
+
+
+def test_s3_that_a_workload_and_its_environment_name_is_told_once(
+    owner: User, lead: User, team: Team
+) -> None:
+    make(lead, team, "llama", "s3", details={"address": "s3://models/llama"})
+    values = {"image": "train:1", "mounts": ["nlp/llama"]}
+    create_environment(by=actor(lead), team=team, name="pytorch", values=values)
+    workload = submitted(owner, "llama", environment="pytorch")
+    assert [each["source"] for each in mounted(workload)] == ["nlp/llama"]
+    assert MountedSource.objects.filter(workload=workload).count() == 1
 
 
 def test_what_is_mounted_needs_a_path(owner: User, lead: User, team: Team) -> None:

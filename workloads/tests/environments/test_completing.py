@@ -154,6 +154,22 @@ def test_its_image_is_pulled_by_the_credential_of_the_environment(
     )
 
 
+def test_its_credential_counts_among_those_that_a_workload_may_name(
+    owner: User, lead: User, team: Team
+) -> None:
+    create_credential(by=actor(lead), name="pull", kind=CredentialKind.REGISTRY, content=REGISTRY, team=team)
+    make(lead, team, pull_credential="nlp/pull")
+    for number in range(8):
+        content = {"token": "value", "variable": f"A{number}"}
+        create_credential(by=actor(owner), name=f"t{number}", kind=CredentialKind.TOKEN, content=content)
+    own = [f"t{number}" for number in range(8)]
+    told = refused(owner, credentials=own)["credentials"]
+    assert told.startswith(
+        "It names 9 credentials, those of its environment and data sources included; at most 8"
+    )
+    assert len(submitted(owner, credentials=own[:7]).credentials or []) == 8
+
+
 def test_an_image_that_is_not_allowed_any_more_is_refused(owner: User, lead: User, team: Team) -> None:
     make(lead, team, image="train:1")
     set_rules(team, digest_required=True)
