@@ -87,8 +87,6 @@ TAKEN = {
 LOOKED_AT_NEVER = {
     # Told in the list that the page leads back to.
     ("POST", "workloads:bulk"),
-    # Told on the page of the data source that it leads back to.
-    ("POST", "agentlink:data-locate"),
     # The link is opened first, and nothing is read before.
     ("POST", "chamber:link"),
     # A password may be of any letters, and none is kept.

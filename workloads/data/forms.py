@@ -1,4 +1,4 @@
-"""The form of a data source."""
+"""The forms of a data source: what it is, and a cluster that has it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -46,3 +46,23 @@ class NewSourceForm(SourceForm):
     def __init__(self, *args: Any, teams: Iterable[tuple[str, str]], **options: Any) -> None:
         super().__init__(*args, **options)
         self.fields["team"].choices = list(teams)  # type: ignore[attr-defined]  # a ChoiceField's
+
+
+class LocationForm(Form):
+    """A cluster that has a source. Of a claim: what it is called there, for pods of which namespace."""
+
+    cluster = forms.CharField(label="Cluster", max_length=100)
+    namespace = forms.CharField(
+        label="Namespace",
+        max_length=100,
+        required=False,
+        help_text="Whose pods may mount the claim. Empty: the agent's own.",
+    )
+    claim = forms.CharField(
+        label="Claim", max_length=253, required=False, help_text="The PersistentVolumeClaim's name there."
+    )
+
+    def __init__(self, data: Any = None) -> None:
+        super().__init__(data, auto_id="locate-%s")
+        for field in self.fields.values():
+            field.widget.attrs["autocomplete"] = "off"

@@ -13,7 +13,7 @@ from teams.forms import show_refusal
 from teams.permissions import Permission, may_anywhere, paths_where
 from teams.views.requests import actor, person, team_choices
 from workloads.data import actions, reading
-from workloads.data.forms import NewSourceForm, SourceForm
+from workloads.data.forms import LocationForm, NewSourceForm, SourceForm
 from workloads.models import DataSource, SourceKind
 
 PAGE_ROWS = 50
@@ -54,23 +54,38 @@ def sources(request: HttpRequest) -> HttpResponse:
 def source(request: HttpRequest, team: str, name: str) -> HttpResponse:
     """Show one with the clusters that have it; a POST changes it."""
     row = reading.source_for(person(request), name, team)
-    may_change = reading.may_change(person(request), row.team)
-    posted = request.POST if request.method == "POST" else None
-    form = SourceForm(posted, initial={**row.details, "writable": row.writable})
-    if request.method == "POST":
-        if not may_change:
-            raise NotAllowed(f"Your role does not let you change {row.reference}.")
-        if form.is_valid() and _changed(request, form, row):
-            messages.success(
-                request, f"{row.reference} is changed. What runs keeps what it was started with."
-            )
-            return redirect(address_of(row))
+    if request.method != "POST":
+        return source_page(request, row)
+    if not reading.may_change(person(request), row.team):
+        raise NotAllowed(f"Your role does not let you change {row.reference}.")
+    form = SourceForm(request.POST)
+    if form.is_valid() and _changed(request, form, row):
+        messages.success(request, f"{row.reference} is changed. What runs keeps what it was started with.")
+        return redirect(address_of(row))
+    return source_page(request, row, form=form)
+
+
+def source_page(
+    request: HttpRequest,
+    row: DataSource,
+    *,
+    form: SourceForm | None = None,
+    location_form: LocationForm | None = None,
+) -> HttpResponse:
+    """Show a data source, with a form that was filled in wrongly where one is given."""
+    reader = person(request)
+    may_operate = may_anywhere(reader, Permission.OPERATE_CLUSTERS)
+    shown_form = form or SourceForm(initial={**row.details, "writable": row.writable})
     context = {
         "shown": reading.shown([row])[0],
-        "form": form if may_change else None,
-        "may_operate": may_anywhere(person(request), Permission.OPERATE_CLUSTERS),
+        "form": shown_form if reading.may_change(reader, row.team) else None,
+        "may_operate": may_operate,
+        "location_form": (location_form or LocationForm())
+        if may_operate and row.kind != SourceKind.S3
+        else None,
     }
-    return page(request, "workloads/data_source.html", context, status=422 if form.errors else 200)
+    wrong = form is not None or location_form is not None
+    return page(request, "workloads/data_source.html", context, status=422 if wrong else 200)
 
 
 @require_POST

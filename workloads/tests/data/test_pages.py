@@ -84,14 +84,34 @@ def test_operators_say_which_clusters_have_it(source: DataSource, operator: User
     assert "imagenet-ro" in page
     assert "nlp-jobs" in page
     assert "imagenet-ro" in content(signed_in(lead).get("/clusters/east/"))
-    answer = browser.post("/data/nlp/imagenet/locate/", {"cluster": "nowhere"}, follow=True)
-    assert "There is no cluster" in content(answer)
+    assert browser.get("/data/nlp/imagenet/locate/").headers["Location"] == ONE
     [place] = api(lead).get(API).json()["locations"]
     forget = f"/data/nlp/imagenet/locations/{place['id']}/remove/"
     assert signed_in(lead).post(forget).status_code == 403
     assert "Add cluster" not in content(signed_in(lead).get(ONE))
     browser.post(forget)
     assert api(lead).get(API).json()["locations"] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "told"),
+    [
+        ({"cluster": "nowhere", "claim": "mine"}, "cluster", "There is no cluster &#x27;nowhere&#x27;"),
+        ({"cluster": "", "claim": "mine"}, "cluster", "Cluster is missing."),
+        ({"cluster": "east", "claim": ""}, "claim", "claim is missing."),
+        ({"cluster": "east", "claim": "mine", "namespace": "A B"}, "namespace", "is no name of a namespace"),
+    ],
+)
+def test_why_a_cluster_cannot_have_it_stands_beside_its_field(
+    source: DataSource, operator: User, typed: dict[str, str], field: str, told: str
+) -> None:
+    make_cluster("east")
+    answer = signed_in(operator).post("/data/nlp/imagenet/locate/", typed)
+    assert answer.status_code == 422
+    page = content(answer)
+    assert told in page
+    assert f'id="locate-{field}_error"' in page
+    assert f'value="{typed["claim"]}"' in page or not typed["claim"]
 
 
 def test_it_is_deleted_by_leads_only(source: DataSource, lead: User, owner: User) -> None:
