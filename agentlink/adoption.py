@@ -31,7 +31,7 @@ from teams.job_classes import OrganisationClasses
 from teams.models import ANY, CLUSTER_LABEL, Role
 from teams.permissions import Permission, may
 from teams.rules import EffectiveRules, effective_rules_by_team, kubectl_limits
-from workloads import lifecycle
+from workloads import images, lifecycle
 from workloads.models import EndReason as AttemptEnd
 from workloads.models import Status, Workload
 from workloads.models.workload import OPEN
@@ -267,13 +267,17 @@ def advised(reason: WorkloadEnd) -> WorkloadEnd:
     return replace(reason, next_step=for_job(reason.next_step))
 
 
+NOT_DIGESTED = {"finished", "who", "revision", "secrets", "config_maps", "images"}
+"""What may change while the Job is there, and what older agents do not tell and cannot change."""
+
+
 def digest(job: DiscoveredJob) -> str:
     """Return a digest of all that the Job asks for: not of how it stands.
 
     What older agents do not tell is left out where it is not said, or cannot change while the Job is there: their Jobs
     stay what they were.
     """
-    said = job.model_dump(mode="json", exclude={"finished", "who", "revision", "secrets", "config_maps"})
+    said = job.model_dump(mode="json", exclude=NOT_DIGESTED)
     for name in ("gpu_types", "priority_class"):
         if not said[name]:
             del said[name]
@@ -352,7 +356,9 @@ def _not_allowed(bound: BoundNamespace, job: DiscoveredJob, rules: EffectiveRule
             told = f"the {plural(len(others), kind, f'{kind}s')} {', '.join(others)}"
             allowed = ", ".join(readable) or "none"
             found.append(f"It reads {told[:500]}; {team} allows Jobs by kubectl: {allowed[:500]}.")
-    return found
+    # That of the first container is judged as every submission's.
+    unfit = (images.problem(each, rules, team) for each in job.images if each and each != job.image)
+    return found + [problem for problem in unfit if problem]
 
 
 def _priority(bound: BoundNamespace, job: DiscoveredJob, allowed: _Allowed) -> tuple[int, str]:

@@ -429,7 +429,8 @@ class DiscoveredJob(_Part):
 
     Quantities are per pod. `priority` is what its label says, as it is written there, `priority_class` what its pods
     name; `who` what an annotation says, which anybody could have written. `secrets` and `config_maps` are the names of
-    those that its pods read, by variables or by volumes. `problems` say why it cannot be adopted,
+    those that its pods read, by variables or by volumes; `images` are all that its containers run, those that
+    only prepare included. `problems` say why it cannot be adopted,
     whoever asks. `revision` is a digest of all that its people wrote.
     """
 
@@ -454,6 +455,7 @@ class DiscoveredJob(_Part):
     volumes: tuple[Word, ...] = ()
     secrets: Annotated[tuple[Name, ...], Field(max_length=MAX_NAMED)] = ()
     config_maps: Annotated[tuple[Name, ...], Field(max_length=MAX_NAMED)] = ()
+    images: Annotated[tuple[Sentence, ...], Field(max_length=MAX_NAMED)] = ()
     problems: tuple[Sentence, ...] = ()
     finished: bool = False
     revision: Code = ""

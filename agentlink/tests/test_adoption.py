@@ -444,9 +444,25 @@ def test_a_change_of_a_job_that_was_not_refused_and_an_older_agent_change_nothin
     assert AdoptedJob.objects.get().revision == "r2"
 
 
+def test_the_images_of_all_its_containers_have_to_be_allowed(place: Place, bound: BoundNamespace) -> None:
+    hand, by = Hand(place.cluster), Actor.system("test")
+    set_rules(by=by, team=place.team, version=0, rules=TeamRules(images=("registry.example/*",)))
+    mine = "registry.example/train:1"
+    assert discover(hand, job(images=(mine, "registry.example/side:1")))["u1"].workload
+    verdict = discover(hand, job("u2", name="b", images=(mine, "evil.example/side:1")))["u2"]
+    assert verdict.refused == (
+        "The rules of NLP allow the images registry.example/*; evil.example/side:1 is none of them."
+    )
+    assert (
+        "train:1" in discover(hand, job("u3", name="c", image="train:1", images=("train:1",)))["u3"].refused
+    )
+
+
 def test_the_digest_of_a_job_is_what_it_was_before_agents_told_more() -> None:
-    asked = job(who="ada", finished=True, revision="r1", secrets=("db",), config_maps=("c",))
-    later = {"finished", "who", "revision", "gpu_types", "priority_class", "secrets", "config_maps"}
+    asked = job(
+        who="ada", finished=True, revision="r1", secrets=("db",), config_maps=("c",), images=("side:1",)
+    )
+    later = {"finished", "who", "revision", "gpu_types", "priority_class", "secrets", "config_maps", "images"}
     said = asked.model_dump(mode="json", exclude=later)
     text = json.dumps(said, sort_keys=True).encode()
     assert adoption.digest(asked) == hashlib.sha256(text).hexdigest()

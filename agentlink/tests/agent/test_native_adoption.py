@@ -161,6 +161,14 @@ def test_a_description_names_all_secrets_and_config_maps_that_its_containers_can
     assert found.config_maps == tuple(f"c-{each}" for each in named)
 
 
+def test_a_description_names_the_images_of_all_containers() -> None:
+    pod = {"initContainers": [{"name": "i", "image": "init:1"}, {"name": "j", "image": "side:1"}]}
+    body = job(pod)
+    body["spec"]["template"]["spec"]["containers"].append({"name": "side", "image": "side:1"})
+    found = describe(body, NAMES, resources=RESOURCES)
+    assert found.images == (found.image, "side:1", "init:1")
+
+
 def test_what_the_level_baseline_lets_pods_do_is_adopted() -> None:
     context = {
         "seccompProfile": {"type": "RuntimeDefault"},

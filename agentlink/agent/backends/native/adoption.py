@@ -184,6 +184,7 @@ def describe(
         volumes=tuple(sorted({_kind(volume) for volume in pod.get("volumes") or ()} - {"hostPath"})),
         secrets=named(pod, "secret"),
         config_maps=named(pod, "configMap"),
+        images=tuple(dict.fromkeys(_text(each.get("image") or "") for each in _containers(pod))),
         problems=(*_of_queue(metadata, names), *problems(spec, gpus, demanded, names)),
         finished=finished,
         revision=revision(body, names),
