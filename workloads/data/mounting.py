@@ -62,17 +62,24 @@ class KnownSources:
         if not request.mounts:
             return request
         sources = [self.source(mount, team) for mount in request.mounts]
-        named = [
-            mount if row is None else mount.model_copy(update={"source": row.reference})
-            for mount, row in zip(request.mounts, sources, strict=True)
-        ]
-        # What has no path (S3) may be named by the submission and, otherwise written, by its environment.
-        mounts = list(dict.fromkeys(named))
         reads = [
             row.credential.reference for row in sources if row is not None and row.credential is not None
         ]
         credentials = list(dict.fromkeys([*request.credentials, *reads]))
-        return request.model_copy(update={"mounts": mounts, "credentials": credentials})
+        return request.model_copy(
+            update={"mounts": self.named(request.mounts, team), "credentials": credentials}
+        )
+
+    def named(self, mounts: Iterable[Mount], team: Team | None) -> list[Mount]:
+        """Return mounts that say whose their sources are, each once: what has no path (S3) may be named by a submission
+        and, otherwise written, by its environment. What is not there stays as it is.
+        """
+        found = [(mount, self.source(mount, team)) for mount in mounts]
+        named = (
+            mount if row is None else mount.model_copy(update={"source": row.reference})
+            for mount, row in found
+        )
+        return list(dict.fromkeys(named))
 
     def problem(self, mounts: Iterable[Mount], team: Team) -> str:
         """Return what is wrong with what workloads of this team, or its environment, would mount; "" for nothing."""

@@ -34,6 +34,7 @@ def create_environment(*, by: Actor, team: Team, name: str, values: Mapping[str,
     name = _name(name)
     with transaction.atomic():
         team = _kept(by, team)
+        wanted = _with_sources_named(by, team, wanted)
         if Environment.objects.filter(team=team).count() >= MOST_OF_TEAM:
             raise Conflict(
                 f"{team.name} has {count(MOST_OF_TEAM, 'environment')}, the most that are allowed. Delete one first."
@@ -63,8 +64,9 @@ def add_version(*, by: Actor, environment: Environment, values: Mapping[str, Any
         row = _locked(by, environment)
         if row.is_archived:
             raise Conflict(f"{row.reference} is archived: restore it before it gets a new version.")
+        wanted = _with_sources_named(by, row.team, wanted)
         newest = row.versions.select_related("pull_credential__team").filter(number=row.newest).first()
-        if newest is not None and values_of(newest) == {**wanted.model_dump(), "note": newest.note}:
+        if newest is not None and _has_the_same(newest, wanted):
             return newest
         if row.newest >= MOST_VERSIONS:
             raise Conflict(f"{row.reference} has {MOST_VERSIONS:,} versions, the most that are allowed.")
@@ -108,6 +110,20 @@ def values_of(version: EnvironmentVersion) -> dict[str, Any]:
         name: getattr(version, name) for name in EnvironmentValues.model_fields if name != "pull_credential"
     }
     return found | {"pull_credential": version.pull_credential_name}
+
+
+def _has_the_same(version: EnvironmentVersion, wanted: EnvironmentValues) -> bool:
+    """Return whether a version has these values, but for its note. One whose credential was deleted never has: another
+    by the same name is pulled by only in a new version.
+    """
+    has_its_credential = version.pull_credential is not None or not version.pull_credential_name
+    return has_its_credential and values_of(version) == {**wanted.model_dump(), "note": version.note}
+
+
+def _with_sources_named(by: Actor, team: Team, wanted: EnvironmentValues) -> EnvironmentValues:
+    """Return the values with whose each data source is: a team below may have another by the same name."""
+    mounts = KnownSources.read(by, wanted.mounts).named(wanted.mounts, team)
+    return wanted.model_copy(update={"mounts": mounts})
 
 
 def _add(

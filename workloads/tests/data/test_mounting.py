@@ -10,7 +10,7 @@ from teams.models import Role, Team
 from teams.tests.factories import actor, member
 from workloads.credentials.actions import create_credential, delete_credential
 from workloads.data.actions import create_source, delete_source, edit_source
-from workloads.environments.actions import create_environment
+from workloads.environments.actions import add_version, create_environment
 from workloads.models import CredentialKind, DataSource, MountedSource, NamedCredential, SourceKind, Workload
 from workloads.requests import SubmissionRequest, Unreadable
 from workloads.submission import submit
@@ -172,6 +172,17 @@ def test_an_environment_mounts_for_its_workloads_what_they_do_not_mount_there(
     with pytest.raises(Refusal) as caught:
         create_environment(by=actor(lead), team=team, name="other", values=bad)
     assert "There is no data source 'lost'" in caught.value.fields["mounts"]
+
+
+def test_an_environment_mounts_what_it_named_whatever_teams_below_have_by_that_name(
+    owner: User, lead: User, admin: User, org: Team, team: Team
+) -> None:
+    make(admin, org)
+    values = {"image": "train:1", "mounts": ["imagenet:/data"]}
+    row = create_environment(by=actor(admin), team=org, name="base", values=values)
+    make(lead, team)
+    assert [each["source"] for each in mounted(submitted(owner, environment="base"))] == ["acme/imagenet"]
+    assert add_version(by=actor(admin), environment=row, values=values).number == 1
 
 
 def test_one_that_open_workloads_mount_is_not_deleted(owner: User, lead: User, team: Team) -> None:

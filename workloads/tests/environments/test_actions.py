@@ -129,6 +129,17 @@ def test_one_whose_credential_was_deleted_keeps_its_name(lead: User, team: Team)
     assert (version.pull_credential, version.pull_credential_name) == (None, "nlp/pull")
 
 
+def test_a_credential_that_was_made_again_is_pulled_by_in_a_new_version(lead: User, team: Team) -> None:
+    credential = registry(lead, team)
+    row = make(lead, team, pull_credential="nlp/pull")
+    delete_credential(by=actor(lead), credential=credential)
+    again = registry(lead, team)
+    values = {"image": IMAGE, "pull_credential": "nlp/pull"}
+    made = add_version(by=actor(lead), environment=row, values=values)
+    assert (made.number, made.pull_credential) == (2, again)
+    assert add_version(by=actor(lead), environment=row, values=values).number == 2
+
+
 def test_an_archived_one_gets_no_version_until_it_is_restored(lead: User, team: Team) -> None:
     row = make(lead, team)
     archive_environment(by=actor(lead), environment=row, archived=True)
