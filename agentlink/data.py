@@ -6,7 +6,7 @@ there, or the agent's own.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from uuid import UUID
@@ -14,8 +14,11 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from agentlink.actions import require_operator
+from agentlink.handing import HandedTo
 from agentlink.models import BoundNamespace, Cluster, DataLocation
 from agentlink.protocol import AssignedMount
+from agentlink.protocol.messages import SINCE_0_2
+from agentlink.protocol.releases import numbers
 from chamber import live
 from chamber.errors import Conflict, Refusal
 from chamber.transactions import keep
@@ -172,17 +175,39 @@ class DataMissing(Exception):  # noqa: N818 - an answer
 class Mounting:
     """What attempts of a cluster mount, read once for all that are told (4 queries, none where nothing mounts)."""
 
-    def __init__(self, rows: Collection[tuple[UUID, UUID]], *, cluster_id: UUID, cluster: str) -> None:
-        self._cluster_id, self._cluster = cluster_id, cluster
+    def __init__(
+        self, rows: Collection[tuple[UUID, UUID]], *, cluster_id: UUID, cluster: str, agent_version: str
+    ) -> None:
+        self._cluster_id, self._cluster, self._version = cluster_id, cluster, agent_version
         self._mounted = mounted_by({workload for workload, _ in rows})
         ids = (source for sources in self._mounted.values() for source in sources if source is not None)
         self._places = Places.read(ids, {team for _, team in rows})
 
     def of(
-        self, workload_id: UUID, namespace: str, mounts: Collection[Mapping[str, Any]]
+        self, to: HandedTo, mounts: Collection[Mapping[str, Any]], *, later: Sequence[str] = ()
     ) -> tuple[AssignedMount, ...]:
-        """Return what an attempt mounts; raise `DataMissing` where the cluster has not all of it any more."""
-        sources = self._mounted.get(workload_id, [])
+        """Return what an attempt mounts; raise `DataMissing` where the cluster has not all of it any more. One whose
+        pods were begun keeps what they were begun with. `later` is in words what agents of before do not know of it.
+        """
+        try:
+            self._require_known(later)
+            return self._of(to, mounts)
+        except DataMissing:
+            if to.is_begun:
+                return ()
+            raise
+
+    def _require_known(self, later: Sequence[str]) -> None:
+        known = numbers(self._version)
+        if later and known is not None and known < SINCE_0_2.numbers:
+            raise DataMissing(
+                "agent-too-old",
+                f"It {later[0]}, and the agent of {self._cluster} is {self._version}: agents know that since "
+                f"{SINCE_0_2.release}.",
+            )
+
+    def _of(self, to: HandedTo, mounts: Collection[Mapping[str, Any]]) -> tuple[AssignedMount, ...]:
+        sources = self._mounted.get(to.workload_id, [])
         found = []
         for mount, source_id in zip(mounts, sources, strict=False):
             row = self._places.sources.get(source_id) if source_id is not None else None
@@ -190,10 +215,14 @@ class Mounting:
                 raise DataMissing(
                     "data-elsewhere", f"The data source {mount['source']}, which it mounts, was deleted."
                 )
-            found.append(self._mount(row, mount, namespace))
+            found.append(self._mount(row, mount, to.namespace))
         return tuple(found)
 
     def _mount(self, row: DataSource, mount: Mapping[str, Any], namespace: str) -> AssignedMount:
+        if not (mount["read_only"] or row.writable):
+            raise DataMissing(
+                "data-read-only", f"{row.reference}, which it mounts to write, may only be read by now."
+            )
         plain = {"source": row.name, "path": mount["path"], "read_only": mount["read_only"]}
         if row.kind == SourceKind.S3:
             return AssignedMount(**plain, address=row.details["address"])

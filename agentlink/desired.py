@@ -35,8 +35,6 @@ from agentlink.protocol import (
     StopNotice,
     StopOrder,
 )
-from agentlink.protocol.messages import SINCE_0_2
-from agentlink.protocol.releases import numbers
 from chamber.collecting import without_collecting
 from teams.models.job_class import RESERVED_FROM
 from workloads import lifecycle, reasons
@@ -180,13 +178,14 @@ def _messages(
         [(row.workload_id, row.team_id) for row in wanted if row.mounts],
         cluster_id=cluster.id,
         cluster=cluster.name,
+        agent_version=cluster.agent_version,
     )
     told: list[protocol.DesiredAttempt] = []
     untold: dict[UUID, str] = {}
     unhanded: dict[UUID, CannotHand | DataMissing] = {}
     for row in wanted:
         try:
-            mounts = _mounts(row, spaces, mounting, cluster)
+            mounts = _mounts(row, spaces, mounting)
             step = steps.get(row.attempt_id)
             told.append(_assignment(row, pods[row.attempt_id], spaces, handing, step, mounts=mounts))
         except (CannotHand, DataMissing) as error:
@@ -210,25 +209,16 @@ def _messages(
     )
 
 
-def _mounts(
-    row: _Row, spaces: "_Spaces", mounting: Mounting, cluster: _ToldCluster
-) -> tuple[AssignedMount, ...]:
-    """Return what an attempt's pods mount; raise `DataMissing`, but of one whose pods were begun, which keep it."""
-    if not row.mounts:
-        return ()
-    known = numbers(cluster.agent_version)
-    try:
-        if known is not None and known < SINCE_0_2.numbers:
-            raise DataMissing(
-                "agent-too-old",
-                f"It mounts data, and the agent of {cluster.name} is {cluster.agent_version}: agents mount it since "
-                f"{SINCE_0_2.release}.",
-            )
-        return mounting.of(row.workload_id, spaces.namespace(row), row.mounts)
-    except DataMissing:
-        if row.reported > 0:
-            return ()
-        raise
+def _mounts(row: _Row, spaces: "_Spaces", mounting: Mounting) -> tuple[AssignedMount, ...]:
+    """Return what an attempt's pods mount; raise `DataMissing` where they cannot have all that they ask for."""
+    asks = {
+        "has a working folder": row.working_dir,
+        "has scratch": row.scratch_mib,
+        "mounts data": row.mounts,
+    }
+    later = [told for told, value in asks.items() if value]
+    to = HandedTo(row.workload_id, row.team_id, spaces.namespace(row), is_begun=row.reported > 0)
+    return mounting.of(to, row.mounts or (), later=later)
 
 
 def _without_values(error: ValueError) -> str:

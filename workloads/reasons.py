@@ -55,6 +55,10 @@ REFUSAL_STEPS = {
     "credential-unreadable": "Give the credential its values again, or ask an admin: the server's operator "
     "has the keys.",
     "secret-not-allowed": "Ask an admin to allow the Secret in the rules of your team (cluster_secrets).",
+    "data-elsewhere": "Nothing to do: it is started where its data is. If no cluster has it, ask an operator to say on "
+    "the page of the data source which have.",
+    "data-read-only": "Cancel it and submit it again with the data mounted :ro, or ask a lead of the team whose data "
+    "it is to let workloads write to it.",
     "agent-too-old": "Ask an admin to upgrade the agent of that cluster, or choose other pools.",
     "refused": "Change what the message names and submit it again, or ask an admin.",
 }
@@ -75,8 +79,8 @@ PLAN_QUOTA = "plan-quota"
 """Said of namespaces that are bound to a team only."""
 REFUSED = "refused"
 """The kind of reason that a workload has while it waits, because its cluster did not take it."""
-OF_CREDENTIALS = frozenset(
-    {CREDENTIAL_UNUSABLE, "credential-unreadable", "secret-not-allowed", "agent-too-old"}
+NOT_HANDED = frozenset(
+    {CREDENTIAL_UNUSABLE, "credential-unreadable", "secret-not-allowed", "data-read-only", "agent-too-old"}
 )
 """Why the server does not hand an attempt what its workload names, before a cluster is told of it."""
 LASTING = frozenset(
@@ -90,7 +94,7 @@ LASTING = frozenset(
         "refused",
     }
     | {"namespace-missing", "namespace-not-kept", "config-missing"}
-    | OF_CREDENTIALS
+    | NOT_HANDED
 )
 """Refusals that do not pass by themselves."""
 OF_LEVEL = frozenset({"pod-security"})

@@ -97,7 +97,9 @@ _REFUSALS = {
     "credential-unusable": "It names a credential that it may not be handed, or not any more.",
     "credential-unreadable": "It names a credential whose values the server cannot decrypt.",
     "secret-not-allowed": "It names a Secret that its team's rules do not allow in that namespace and cluster.",
-    "agent-too-old": "The cluster's agent is of a release that cannot hand credentials to pods.",
+    "data-elsewhere": "The cluster has not all the data that it mounts any more.",
+    "data-read-only": "It mounts data to write that may only be read by now.",
+    "agent-too-old": "The cluster's agent is of a release that does not know what it asks for.",
     "refused": "The cluster refuses it for another cause, which the message names.",
 }
 ENDS = tuple(StatusMeaning(code, meaning, NEXT_STEPS[code]) for code, meaning in _ENDS.items())

@@ -14,7 +14,7 @@ from chamber.ids import new_id
 from teams.actors import Actor
 from teams.models import Role
 from teams.tests.factories import actor, member
-from workloads.data.actions import create_source
+from workloads.data.actions import create_source, edit_source
 from workloads.models import Attempt, DataSource, MountedSource, SourceKind, Workload
 
 pytestmark = pytest.mark.django_db
@@ -45,6 +45,7 @@ def told(place: Place) -> list[object]:
 
 def test_a_claim_is_told_by_its_name_in_the_cluster(place: Place) -> None:
     row = source(place)
+    edit_source(by=SYSTEM, source=row, changes={"writable": True})
     locate(by=SYSTEM, source=row, cluster=place.cluster, claim="imagenet-ro")
     mounting(place, row, read_only=False)
     [mount] = told(place)
@@ -85,6 +86,38 @@ def test_an_agent_that_cannot_mount_is_not_told(place: Place) -> None:
     assert message.assignments == ()
     workload = Workload.objects.get(pk=attempt.workload_id)
     assert workload.reason["code"] == "agent-too-old"
+
+
+@pytest.mark.parametrize(
+    ("asks", "told"),
+    [
+        (
+            {"working_dir": "/work"},
+            "It has a working folder, and the agent of east is 0.1.0: agents know that since",
+        ),
+        ({"scratch_mib": 1024}, "It has scratch, and the agent of east is 0.1.0"),
+    ],
+)
+def test_what_an_agent_does_not_know_is_not_left_out(
+    place: Place, asks: dict[str, object], told: str
+) -> None:
+    attempt = admit(place.team, place.owner, place.pool, place.cluster, devices_of(place.cluster, "n1")[:1])
+    Workload.objects.filter(pk=attempt.workload_id).update(**asks)
+    Cluster.objects.filter(pk=place.cluster.pk).update(agent_version="0.1.0")
+    [message] = desired.full_set(place.cluster.pk, new_id())
+    assert message.assignments == ()
+    workload = Workload.objects.get(pk=attempt.workload_id)
+    assert workload.reason["message"].startswith(told)
+
+
+def test_what_may_only_be_read_by_now_is_not_mounted_to_write(place: Place) -> None:
+    row = source(place)
+    locate(by=SYSTEM, source=row, cluster=place.cluster, claim="c")
+    attempt = mounting(place, row, read_only=False)
+    assert told(place) == []
+    workload = Workload.objects.get(pk=attempt.workload_id)
+    assert (workload.status, workload.reason["code"]) == ("pending", "data-read-only")
+    assert workload.reason["message"] == "nlp/a-claim, which it mounts to write, may only be read by now."
 
 
 def test_a_claim_is_for_the_pods_of_one_namespace(place: Place) -> None:

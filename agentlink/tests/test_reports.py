@@ -181,7 +181,7 @@ def test_pods_that_vanished_displace_the_workload(place: Place, attempt: Attempt
 
 
 def test_whatever_a_cluster_refuses_of_running_work_displaces_it() -> None:
-    by_clusters = (reasons.LASTING | reasons.PASSING) - reasons.OF_CREDENTIALS
+    by_clusters = (reasons.LASTING | reasons.PASSING) - reasons.NOT_HANDED
     assert by_clusters <= DISPLACING
 
 
