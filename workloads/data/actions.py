@@ -88,7 +88,7 @@ def edit_source(*, by: Actor, source: DataSource, changes: Mapping[str, Any]) ->
 def delete_source(*, by: Actor, source: DataSource) -> None:
     """Delete a source that no open workload mounts, with where clusters have it."""
     with transaction.atomic():
-        row = _locked(by, source)
+        row = _locked(by, source, to_delete=True)
         mounting = MountedSource.objects.filter(source=row, workload__status__in=OPEN).order_by()
         used = mounting.values("workload").distinct().count()
         if used:
@@ -116,8 +116,9 @@ def _name(text: str) -> str:
     return name
 
 
-def _locked(by: Actor, source: DataSource) -> DataSource:
-    rows = DataSource.objects.select_for_update(no_key=True, of=("self",)).select_related("team")
+def _locked(by: Actor, source: DataSource, *, to_delete: bool = False) -> DataSource:
+    """Return the row, locked; to delete it, once no submission that names it is under way."""
+    rows = DataSource.objects.select_for_update(no_key=not to_delete, of=("self",)).select_related("team")
     row = rows.filter(pk=source.pk).first()
     if row is None:
         raise no_such("data source", source.name)

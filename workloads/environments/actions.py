@@ -91,7 +91,7 @@ def archive_environment(*, by: Actor, environment: Environment, archived: bool) 
 def delete_environment(*, by: Actor, environment: Environment) -> None:
     """Delete an environment in which no workload runs or ran that is still kept."""
     with transaction.atomic():
-        row = _locked(by, environment)
+        row = _locked(by, environment, to_delete=True)
         used = Workload.objects.filter(environment_version__environment=row.pk).order_by().count()
         if used:
             raise Conflict(
@@ -175,8 +175,9 @@ def _kept(by: Actor, team: Team) -> Team:
     return team
 
 
-def _locked(by: Actor, environment: Environment) -> Environment:
-    rows = Environment.objects.select_for_update(no_key=True, of=("self",)).select_related("team")
+def _locked(by: Actor, environment: Environment, *, to_delete: bool = False) -> Environment:
+    """Return the row, locked; to delete it, once no submission that names it is under way."""
+    rows = Environment.objects.select_for_update(no_key=not to_delete, of=("self",)).select_related("team")
     row = rows.filter(pk=environment.pk).first()
     if row is None:
         raise no_such("environment", environment.name)

@@ -1,5 +1,10 @@
 """Two at once: exactly one wins, and the other is told."""
 
+from collections.abc import Callable
+from threading import Event
+from time import sleep
+from typing import Any
+
 import pytest
 from django.db import transaction
 from django.utils import timezone
@@ -9,7 +14,11 @@ from chamber.models import User
 from teams.models import Pool, Role, Team
 from teams.tests.factories import actor, make_org, make_pool, make_team, member
 from workloads import actions, lifecycle
-from workloads.models import Status, Workload
+from workloads.data.actions import create_source, delete_source
+from workloads.environments.actions import create_environment, delete_environment
+from workloads.models import DataSource, Environment, SourceKind, Status, Workload
+from workloads.requests import SubmissionRequest
+from workloads.submission import submit
 from workloads.tests.factories import SCHEDULER, finish, make_workload, start
 from workloads.tests.test_idempotency import together
 
@@ -72,3 +81,49 @@ def test_two_admissions_of_one_workload_make_one_attempt(setting: tuple[Team, Us
 
     assert sorted(together(*[admit_once] * 4)) == [False, False, False, True]
     assert workload.attempts.count() == 1
+
+
+def submitted_while(owner: User, delete: Callable[[], None], **asked: Any) -> list[Any]:
+    """Delete something while a submission that names it is not committed yet; return what came of both."""
+    is_made, is_asked = Event(), Event()
+
+    def submitting() -> Workload:
+        with transaction.atomic():
+            request = SubmissionRequest.parse({"name": "bert", "team": "nlp", "image": "i", **asked})
+            [workload] = submit(by=actor(owner), requests=[request])
+            is_made.set()
+            is_asked.wait(5)
+            # By now the other waits for this transaction, as far as it waits at all.
+            sleep(0.3)
+        return workload
+
+    def deleting() -> None:
+        assert is_made.wait(20)
+        is_asked.set()
+        delete()
+
+    return together(submitting, deleting)
+
+
+def test_data_that_is_mounted_meanwhile_is_not_deleted(setting: tuple[Team, User, Pool]) -> None:
+    team, owner, _ = setting
+    lead = actor(member(team, Role.LEAD, "lea"))
+    row = create_source(by=lead, team=team, name="imagenet", kind=SourceKind.CLAIM, details={})
+    made, refused = submitted_while(
+        owner, lambda: delete_source(by=lead, source=row), mounts=["imagenet:/data"]
+    )
+    assert isinstance(made, Workload)
+    assert isinstance(refused, Conflict)
+    assert DataSource.objects.exists()
+
+
+def test_an_environment_that_is_named_meanwhile_is_not_deleted(setting: tuple[Team, User, Pool]) -> None:
+    team, owner, _ = setting
+    lead = actor(member(team, Role.LEAD, "lea"))
+    row = create_environment(by=lead, team=team, name="pytorch", values={"image": "train:1"})
+    made, refused = submitted_while(
+        owner, lambda: delete_environment(by=lead, environment=row), runs_in="pytorch"
+    )
+    assert isinstance(made, Workload)
+    assert isinstance(refused, Conflict)
+    assert Environment.objects.exists()
