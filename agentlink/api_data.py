@@ -41,7 +41,7 @@ class DataLocations(APIView):
             namespace=values["namespace"],
             claim=values["claim"],
         )
-        return Response(body_of(source), status=201)
+        return Response(body_of(source, person(request)), status=201)
 
 
 class DataLocationDetail(APIView):

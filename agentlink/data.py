@@ -102,7 +102,8 @@ def _problems(source: DataSource, namespace: str, claim: str) -> dict[str, str]:
 def in_cluster(cluster: Cluster, reader: "User | AnonymousUser") -> list[DataLocation]:
     """Return what a cluster has of the data sources that the reader sees (1 query)."""
     seen = DataSource.objects.visible_to(reader).order_by().values("pk")
-    rows = DataLocation.objects.filter(cluster=cluster, source__in=seen).select_related("source__team")
+    rows = DataLocation.objects.visible_to(reader).filter(cluster=cluster, source__in=seen)
+    rows = rows.select_related("source__team")
     return list(rows.order_by("source__name", "source", "namespace"))
 
 

@@ -11,7 +11,8 @@ from teams.permissions import Permission, may_anywhere
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
 
-    from agentlink.models import BoundNamespace, Cluster, Node  # noqa: F401 - the bases below name them
+    # The bases below name them.
+    from agentlink.models import BoundNamespace, Cluster, DataLocation, Node  # noqa: F401
     from chamber.models import User
 
 DISCONNECTED_AFTER = timedelta(seconds=30)
@@ -48,3 +49,19 @@ class BoundNamespaceQuerySet(models.QuerySet["BoundNamespace"]):
     def visible_to(self, user: "User | AnonymousUser") -> Self:
         """Keep those of teams that the user may see."""
         return self.filter(team__in=Team.objects.visible_to(user))
+
+
+class DataLocationQuerySet(models.QuerySet["DataLocation"]):
+    """Where clusters have data sources, as somebody may see it who sees the source."""
+
+    def visible_to(self, user: "User | AnonymousUser") -> Self:
+        """Keep those of teams that the user may see; of teams above, those for pods that are not another team's: a
+        namespace of a team tells of it, and so does what a claim there is called.
+        """
+        teams = Team.objects.visible_to(user).order_by().values("pk")
+        own = DataLocationQuerySet(self.model).filter(
+            cluster__namespaces__namespace=models.F("namespace"), cluster__namespaces__team__in=teams
+        )
+        return self.filter(
+            models.Q(namespace="") | models.Q(source__team__in=teams) | models.Q(pk__in=own.values("pk"))
+        )

@@ -5,6 +5,7 @@ from typing import ClassVar
 from django.db import models
 
 from agentlink.models.cluster import Cluster
+from agentlink.querysets import DataLocationQuerySet
 from chamber.ids import new_id
 from workloads.models import DataSource
 
@@ -21,6 +22,8 @@ class DataLocation(models.Model):
     namespace = models.CharField(max_length=63, blank=True)
     claim = models.CharField(max_length=253, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = DataLocationQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["source", "cluster", "namespace"]

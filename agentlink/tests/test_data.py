@@ -3,7 +3,7 @@
 import pytest
 
 from agentlink import desired
-from agentlink.data import Places, forget_location, locate
+from agentlink.data import Places, forget_location, in_cluster, locate
 from agentlink.models import BoundNamespace, Cluster, DataLocation
 from agentlink.spaces import bind_namespace
 from agentlink.tests.agents import admit, devices_of
@@ -11,10 +11,12 @@ from agentlink.tests.conftest import Place
 from agentlink.tests.factories import make_cluster
 from chamber.errors import NotAllowed, Refusal
 from chamber.ids import new_id
+from chamber.models import User
 from teams.actors import Actor
 from teams.models import Role
-from teams.tests.factories import actor, member
+from teams.tests.factories import actor, make_team, member
 from workloads.data.actions import create_source, edit_source
+from workloads.data.reading import shown
 from workloads.models import Attempt, DataSource, MountedSource, SourceKind, Workload
 
 pytestmark = pytest.mark.django_db
@@ -134,6 +136,28 @@ def test_a_claim_is_for_the_pods_of_one_namespace(place: Place) -> None:
     locate(by=SYSTEM, source=row, cluster=place.cluster, namespace="nlp-jobs", claim="theirs")
     assert clusters() == ["east/theirs"]
     assert BoundNamespace.objects.count() == 1
+
+
+def test_claims_for_pods_of_another_team_are_not_shown(place: Place) -> None:
+    root = place.team.parent
+    assert root is not None
+    row = create_source(by=SYSTEM, team=root, name="coco", kind=SourceKind.CLAIM, details={})
+    beside = make_team(root, "Beside")
+    for team, namespace in ((place.team, "nlp-jobs"), (beside, "beside-jobs")):
+        bind_namespace(by=SYSTEM, cluster=place.cluster, team=team, namespace=namespace)
+    for namespace in ("", "nlp-jobs", "beside-jobs", "nobodys"):
+        locate(by=SYSTEM, source=row, cluster=place.cluster, namespace=namespace, claim="c")
+
+    def seen(user: User) -> list[str]:
+        assert [each.namespace for each in in_cluster(place.cluster, user)] == [
+            each.namespace for each in shown([row], user)[0].locations
+        ]
+        return [each.namespace for each in in_cluster(place.cluster, user)]
+
+    assert seen(member(place.team, Role.LEAD)) == ["", "nlp-jobs"]
+    assert seen(member(beside, Role.VIEWER)) == ["", "beside-jobs"]
+    assert seen(member(root, Role.OPERATOR)) == ["", "beside-jobs", "nlp-jobs", "nobodys"]
+    assert Places.read([row.pk], [place.team.pk]).of(row.pk, place.team.pk)
 
 
 def test_another_word_replaces_the_claims_name_and_it_is_taken_back(place: Place) -> None:

@@ -1,6 +1,6 @@
 """Data sources over the API; which clusters have them is said by `agentlink.api_data`."""
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -15,6 +15,9 @@ from teams.api.shapes import StrictSerializer
 from workloads.data import actions, reading
 from workloads.data.reading import ShownSource
 from workloads.models import DataSource, SourceKind
+
+if TYPE_CHECKING:
+    from chamber.models import User
 
 MANAGE = "manage"
 """The scope that a token needs."""
@@ -101,9 +104,9 @@ def _body(shown: ShownSource) -> Any:
     ).data
 
 
-def body_of(row: DataSource) -> Any:
-    """Return one as the API shows it."""
-    return _body(reading.shown([row])[0])
+def body_of(row: DataSource, reader: "User") -> Any:
+    """Return one as the API shows it to a reader."""
+    return _body(reading.shown([row], reader)[0])
 
 
 class DataSources(GenericAPIView[Any]):
@@ -117,7 +120,7 @@ class DataSources(GenericAPIView[Any]):
     def get(self, request: Request) -> Response:
         """Return a page of them, the newest first."""
         rows = cast("list[DataSource]", self.paginate_queryset(reading.sources_for(person(request))) or [])
-        return self.get_paginated_response([_body(each) for each in reading.shown(rows)])
+        return self.get_paginated_response([_body(each) for each in reading.shown(rows, person(request))])
 
     @extend_schema(request=NewDataSourceShape, responses={201: DataSourceShape})
     def post(self, request: Request) -> Response:
@@ -132,7 +135,7 @@ class DataSources(GenericAPIView[Any]):
             writable=values["writable"],
             credential=values.get("credential", ""),
         )
-        return Response(body_of(made), status=201)
+        return Response(body_of(made, person(request)), status=201)
 
 
 class DataSourceDetail(APIView):
@@ -143,7 +146,7 @@ class DataSourceDetail(APIView):
     @extend_schema(responses=DataSourceShape)
     def get(self, request: Request, slug: str, name: str) -> Response:
         """Return it with where clusters have it."""
-        return Response(body_of(reading.source_for(person(request), name, slug)))
+        return Response(body_of(reading.source_for(person(request), name, slug), person(request)))
 
     @extend_schema(request=DataSourceChangeShape, responses=DataSourceShape)
     def patch(self, request: Request, slug: str, name: str) -> Response:
@@ -154,7 +157,7 @@ class DataSourceDetail(APIView):
         if "writable" in values:
             changes["writable"] = values["writable"]
         actions.edit_source(by=actor(request), source=row, changes=changes)
-        return Response(body_of(reading.source_for(person(request), name, slug)))
+        return Response(body_of(reading.source_for(person(request), name, slug), person(request)))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str, name: str) -> Response:

@@ -65,8 +65,8 @@ class ShownSource:
         return list(dict.fromkeys(each.cluster.name for each in self.locations))
 
 
-def shown(rows: Iterable[DataSource]) -> list[ShownSource]:
-    """Return data sources with what is told of them (two queries, however many)."""
+def shown(rows: Iterable[DataSource], reader: "User") -> list[ShownSource]:
+    """Return data sources with what is told of them, as far as the reader may see it (two queries, however many)."""
     found = list(rows)
     ids = [row.pk for row in found]
     counts = Counter[UUID]()
@@ -76,8 +76,7 @@ def shown(rows: Iterable[DataSource]) -> list[ShownSource]:
     places: dict[UUID, list[Any]] = defaultdict(list)
     # By the name of the relation: the room that says where sources are lies above this one.
     model: Any = DataSource._meta.get_field("locations").related_model
-    for place in (
-        model.objects.filter(source__in=ids).select_related("cluster").order_by("cluster__name", "namespace")
-    ):
+    seen = model.objects.visible_to(reader).filter(source__in=ids).select_related("cluster")
+    for place in seen.order_by("cluster__name", "namespace"):
         places[place.source_id].append(place)
     return [ShownSource(row, counts[row.pk], tuple(places[row.pk])) for row in found]

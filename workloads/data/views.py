@@ -42,7 +42,7 @@ def sources(request: HttpRequest) -> HttpResponse:
         rows = rows.filter(team=team)
     place = Paginator(rows, PAGE_ROWS).get_page(request.GET.get("page"))
     context = {
-        "shown": reading.shown(place.object_list),
+        "shown": reading.shown(place.object_list, reader),
         "place": place,
         "team": team,
         "form": form if paths else None,
@@ -77,7 +77,7 @@ def source_page(
     may_operate = may_anywhere(reader, Permission.OPERATE_CLUSTERS)
     shown_form = form or SourceForm(initial={**row.details, "writable": row.writable})
     context = {
-        "shown": reading.shown([row])[0],
+        "shown": reading.shown([row], reader)[0],
         "form": shown_form if reading.may_change(reader, row.team) else None,
         "may_operate": may_operate,
         "location_form": (location_form or LocationForm())
