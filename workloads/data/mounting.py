@@ -25,6 +25,8 @@ class KnownSources:
 
     by_name: Mapping[str, list[DataSource]] = field(default_factory=dict)
     by: Actor | None = None
+    listed: dict[UUID, list[str]] = field(default_factory=dict)
+    """What workloads of a team may mount, by team, once it was told."""
 
     @classmethod
     def read(cls, by: Actor, mounts: Iterable[Mount]) -> Self:
@@ -100,7 +102,7 @@ class KnownSources:
 
     def _unknown(self, mount: Mount, team: Team) -> str:
         named = written.read(mount.source)
-        usable = references_in(team) if self.by is not None and self.by.user is not None else []
+        usable = self._usable(team)
         more = f" and {len(usable) - MOST_LISTED} more" if len(usable) > MOST_LISTED else ""
         listed = f" There are: {', '.join(usable[:MOST_LISTED]) or 'none'}{more}."
         elsewhere = [row for row in self.by_name.get(named.name, ()) if named.team in {"", row.team.slug}]
@@ -112,6 +114,14 @@ class KnownSources:
             )
         near = nearest(mount.source, [*usable, *(name.rpartition("/")[2] for name in usable)])
         return f"There is no data source {mount.source!r} that workloads of {team.name} may mount.{near or listed}"
+
+    def _usable(self, team: Team) -> list[str]:
+        """Return what could have been written (one query for each team)."""
+        if self.by is None or self.by.user is None:
+            return []
+        if team.pk not in self.listed:
+            self.listed[team.pk] = references_in(team)
+        return self.listed[team.pk]
 
 
 def references_in(team: Team) -> list[str]:

@@ -31,6 +31,8 @@ class KnownEnvironments:
     by_name: Mapping[str, list[Environment]] = field(default_factory=dict)
     versions: Mapping[tuple[UUID, int], EnvironmentVersion] = field(default_factory=dict)
     by: Actor | None = None
+    listed: dict[UUID, list[str]] = field(default_factory=dict)
+    """What workloads of a team may name, by team, once it was told."""
 
     @classmethod
     def read(cls, by: Actor, requests: Iterable[SubmissionRequest]) -> Self:
@@ -134,10 +136,12 @@ class KnownEnvironments:
         return f" There are: {', '.join(usable[:MOST_LISTED]) or 'none'}{more}."
 
     def _usable(self, team: Team) -> list[str]:
-        """Return what could have been written (one query)."""
+        """Return what could have been written (one query for each team)."""
         if self.by is None or self.by.user is None:
             return []
-        return references_in(team)
+        if team.pk not in self.listed:
+            self.listed[team.pk] = references_in(team)
+        return self.listed[team.pk]
 
 
 def references_in(team: Team) -> list[str]:

@@ -91,6 +91,17 @@ def test_an_unknown_one_is_told_with_the_nearest(owner: User, lead: User, team: 
     assert refused(owner, "zzz")["environment"].endswith("There are: nlp/pytorch.")
 
 
+@pytest.mark.parametrize(
+    "asked", [{"environment": "lost"}, {"image": "train:1", "mounts": ["lost:/data"]}], ids=["name", "mount"]
+)
+def test_many_that_name_what_is_not_there_cost_no_queries_each(
+    owner: User, team: Team, asked: dict[str, Any], django_assert_max_num_queries: Any
+) -> None:
+    request = SubmissionRequest.parse({"name": "bert", "team": "nlp", **asked})
+    with django_assert_max_num_queries(20), pytest.raises(Refusal):
+        submit(by=actor(owner), requests=[request] * 100)
+
+
 def test_one_of_another_team_is_refused(
     owner: User, lead: User, admin: User, team: Team, other_team: Team
 ) -> None:
