@@ -1,6 +1,7 @@
 """The pages of credentials: all that one may see, and one. Values are typed here and never shown."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.core.paginator import Paginator
@@ -48,6 +49,7 @@ def credentials(request: HttpRequest) -> HttpResponse:
     context = {
         "shown": [(each, address_of(each.row)) for each in reading.shown(place.object_list, reader)],
         "place": place,
+        "query": urlencode({"team": slug}) if team else "",
         "team": team,
         "form": form,
         "kinds": CredentialKind.choices,

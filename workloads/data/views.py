@@ -1,5 +1,7 @@
 """The pages of data sources: all that one may see, and one."""
 
+from urllib.parse import urlencode
+
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
@@ -45,6 +47,7 @@ def sources(request: HttpRequest) -> HttpResponse:
         "shown": reading.shown(place.object_list, reader),
         "place": place,
         "team": team,
+        "query": urlencode({"team": slug}) if team else "",
         "form": form if paths else None,
     }
     return page(request, "workloads/data_sources.html", context, status=422 if form.errors else 200)

@@ -81,6 +81,6 @@ def shown_one(row: Environment, reader: "User") -> ShownEnvironment:
     return ShownEnvironment(found.row, found.newest, found.open_workloads, names)
 
 
-def versions_of(row: Environment) -> list[EnvironmentVersion]:
-    """Return all versions, the newest first (1 query)."""
-    return list(row.versions.select_related("made_by", "pull_credential__team").order_by("-number"))
+def versions_of(row: Environment) -> QuerySet[EnvironmentVersion]:
+    """Return all versions, the newest first."""
+    return row.versions.select_related("made_by", "pull_credential__team").order_by("-number")

@@ -1,5 +1,7 @@
 """The pages of environments: all that one may see, and one with its versions."""
 
+from urllib.parse import urlencode
+
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
@@ -17,6 +19,8 @@ from workloads.environments.forms import NewEnvironmentForm, VersionForm, initia
 from workloads.models import Environment
 
 PAGE_ROWS = 50
+VERSIONS_SHOWN = 20
+"""Versions on a page; each may have 64 KiB."""
 ACTS = ("archive", "restore", "delete")
 
 
@@ -50,6 +54,7 @@ def environments(request: HttpRequest) -> HttpResponse:
         "place": place,
         "team": team,
         "archived": archived,
+        "query": urlencode({**({"team": slug} if team else {}), **({"archived": "1"} if archived else {})}),
         "form": form if paths else None,
     }
     return page(request, "workloads/environments.html", context, status=422 if form.errors else 200)
@@ -71,9 +76,10 @@ def environment(request: HttpRequest, team: str, name: str) -> HttpResponse:
                 request, told if number > row.newest else f"{row.reference}@{number} has the same."
             )
             return redirect(address_of(row))
+    place = Paginator(reading.versions_of(row), VERSIONS_SHOWN).get_page(request.GET.get("page"))
     context = {
         "shown": shown,
-        "versions": reading.versions_of(row),
+        "place": place,
         "form": form if may_change and not row.is_archived else None,
         "may_change": may_change,
     }

@@ -10,6 +10,7 @@ from agentlink.tests.factories import make_cluster
 from chamber.models import User
 from teams.models import Role, Team
 from teams.tests.factories import actor, member
+from workloads.data import views
 from workloads.data.actions import create_source
 from workloads.models import DataSource, SourceKind, Workload
 
@@ -112,6 +113,15 @@ def test_why_a_cluster_cannot_have_it_stands_beside_its_field(
     assert told in page
     assert f'id="locate-{field}_error"' in page
     assert f'value="{typed["claim"]}"' in page or not typed["claim"]
+
+
+def test_pages_of_the_list_keep_the_team(
+    source: DataSource, lead: User, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "PAGE_ROWS", 1)
+    create_source(by=actor(lead), team=team, name="coco", kind=SourceKind.CLAIM, details={})
+    page = content(signed_in(lead).get(LIST, {"team": "nlp"}))
+    assert 'href="?team=nlp&amp;page=2"' in page
 
 
 def test_it_is_deleted_by_leads_only(source: DataSource, lead: User, owner: User) -> None:

@@ -7,6 +7,9 @@ from django.test import Client
 
 from chamber.models import User
 from teams.models import Pool, Team
+from teams.tests.factories import actor
+from workloads.environments import views
+from workloads.environments.actions import archive_environment
 from workloads.models import Environment, EnvironmentVersion, Workload
 from workloads.tests.environments.conftest import IMAGE, VALUES, make
 
@@ -64,6 +67,23 @@ def test_a_new_version_begins_as_the_newest(browser: Client, lead: User, team: T
     assert answer.headers["Location"] == ONE
     page = content(browser.get(ONE))
     assert page.index("Version 2") < page.index("Version 1")
+
+
+def test_pages_of_a_list_keep_what_it_shows(
+    browser: Client, lead: User, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "PAGE_ROWS", 1)
+    monkeypatch.setattr(views, "VERSIONS_SHOWN", 1)
+    for name in ("jax", "pytorch"):
+        archive_environment(by=actor(lead), environment=make(lead, team, name), archived=True)
+    page = content(browser.get(LIST, {"team": "nlp", "archived": "1"}))
+    assert 'href="?team=nlp&amp;archived=1&amp;page=2"' in page
+    archive_environment(by=actor(lead), environment=Environment.objects.get(name="pytorch"), archived=False)
+    browser.post(ONE, {**TYPED, "image": "train:2"})
+    page = content(browser.get(ONE))
+    assert 'id="version-2"' in page
+    assert 'id="version-1"' not in page
+    assert 'id="version-1"' in content(browser.get(ONE, {"page": "2"}))
 
 
 def test_it_is_archived_restored_and_deleted(browser: Client, lead: User, team: Team) -> None:
