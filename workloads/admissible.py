@@ -176,7 +176,7 @@ def _of_names(request: SubmissionRequest, setting: SubmissionContext) -> dict[st
         else "",
         "time_limit_seconds": _time_limit(full, team, setting.rules[team.slug]) if team else "",
         "depends_on": setting.needed.problem(request),
-        "mounts": setting.sources.problem(request.mounts, team) if team else "",
+        "mounts": _mounts(request, team, setting) if team else "",
         "runs_in": setting.environments.problem(request, team) if team else "",
         "image": _image(request, team, setting.rules[team.slug]) if team else "",
         "environment": _looks_secret(request, team, setting.rules[team.slug]) if team else "",
@@ -204,6 +204,17 @@ def _unknown(named: Sequence[str], known: Collection[str], noun: str) -> str:
             hint = nearest(name, known) or f" There are: {allowed}."
             return f"There is no {noun} {name!r}.{hint}"
     return ""
+
+
+def _mounts(request: SubmissionRequest, team: Team, setting: SubmissionContext) -> str:
+    """Return what is wrong with what a completed request mounts, with the environment that brought it."""
+    version = setting.environments.version(request, team)
+    given = version.mounts if version else []
+    own = [mount for mount in request.mounts if mount.model_dump() not in given]
+    if problem := setting.sources.problem(own, team):
+        return problem
+    problem = setting.sources.problem(request.mounts, team)
+    return f"{problem} {version.reference} mounts it." if problem and version else problem
 
 
 def _image(request: SubmissionRequest, team: Team, allowed: EffectiveRules) -> str:

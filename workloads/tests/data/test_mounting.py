@@ -185,6 +185,22 @@ def test_an_environment_mounts_what_it_named_whatever_teams_below_have_by_that_n
     assert add_version(by=actor(admin), environment=row, values=values).number == 1
 
 
+def test_data_of_an_environment_that_was_deleted_is_told_with_the_environment(
+    owner: User, lead: User, team: Team
+) -> None:
+    row = make(lead, team)
+    values = {"image": "train:1", "mounts": ["imagenet:/data"]}
+    create_environment(by=actor(lead), team=team, name="pytorch", values=values)
+    delete_source(by=actor(lead), source=row)
+    assert refused(owner, environment="pytorch") == (
+        "There is no data source 'nlp/imagenet' that workloads of NLP may mount. There are: none. "
+        "nlp/pytorch@1 mounts it."
+    )
+    assert refused(owner, "lost:/lost", environment="pytorch") == (
+        "There is no data source 'lost' that workloads of NLP may mount. There are: none."
+    )
+
+
 def test_one_that_open_workloads_mount_is_not_deleted(owner: User, lead: User, team: Team) -> None:
     row = make(lead, team)
     submitted(owner, "imagenet:/a", "imagenet:/b")
