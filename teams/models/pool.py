@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
-from zoneinfo import available_timezones
 
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import models
@@ -15,6 +14,7 @@ from chamber.ids import new_id
 from teams import peak_hours
 from teams.models.team import Team
 from teams.querysets import PoolQuerySet
+from teams.time_zones import is_time_zone
 
 MOST_PEAK_HOURS = 50
 """Lines of hours, or job classes, of one pool."""
@@ -102,7 +102,7 @@ class PoolPolicy(BaseModel):
     @field_validator("peak_zone")
     @classmethod
     def _zone(cls, value: str) -> str:
-        if value not in available_timezones():
+        if not is_time_zone(value):
             raise ValueError(
                 f"{invalid.shown(value)} is no time zone: write one such as UTC or Europe/Berlin."
             )
