@@ -71,6 +71,12 @@ def test_an_hour_that_is_skipped_is_no_peak_and_one_that_is_repeated_is_one_twic
     assert night.opens_at(at("2026-10-25T00:00:00Z")) == at("2026-10-25T02:00:00Z")
 
 
+def test_where_the_only_open_hour_is_skipped_the_peak_ends_a_week_later() -> None:
+    texts = ("mon-sat 00:00-24:00", "sun 00:00-02:00", "sun 03:00-24:00")
+    most = PeakHours(tuple(each for text in texts for each in weekly_hours(text) or ()), BERLIN, 8000)
+    assert most.opens_at(at("2026-03-22T12:00:00Z")) == at("2026-04-05T00:00:00Z")
+
+
 def test_a_peak_that_never_ends_has_no_time() -> None:
     always = peak("mon-sun 00:00-24:00")
     assert always.changes_at(at("2026-01-05T00:00:00Z")) is None
@@ -132,7 +138,7 @@ def test_the_next_change_is_the_first_minute_that_differs(
         return any((minute - start) % 10080 < length for start, length in spans)
 
     was = is_peak(now)
-    walk = (now + timedelta(minutes=step) for step in range(1, 8 * 24 * 60))
+    walk = (now + timedelta(minutes=step) for step in range(1, 15 * 24 * 60))
     expected = next((each for each in walk if is_peak(each) is not was), None)
     found = hours.changes_at(round(now.timestamp() * 1000))
     assert found == (None if expected is None else round(expected.timestamp() * 1000))
