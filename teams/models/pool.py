@@ -86,6 +86,11 @@ class PoolPolicy(BaseModel):
     # Looked at last, also where it is not said: hours have to keep something out.
     peak_classes: list[str] = Field(default_factory=list, max_length=MOST_PEAK_HOURS, validate_default=True)
 
+    @property
+    def peak_max_milli(self) -> int | None:
+        """`peak_max_gpus` in milli-GPUs."""
+        return None if self.peak_max_gpus is None else round(self.peak_max_gpus * 1000)
+
     @field_validator("peak_hours")
     @classmethod
     def _hours(cls, value: list[str]) -> list[str]:
