@@ -16,9 +16,12 @@ from scheduling.tests.conftest import Acme
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, snapshot, team, waiting
 from scheduling.tests.factories import run_pods
 from scheduling.tests.proof.faults.times import SOON
+from scheduling.whatif import preview
 from teams import peak_hours
+from teams.actors import Actor, Via
 from teams.models import Pool
 from workloads.models import Dependency, Event, Status, Workload
+from workloads.requests import SubmissionRequest
 from workloads.tests.factories import make_workload, preempt
 
 HOURS = ("mon 08:00-18:00", "sat-mon 00:00-24:00", "sun 22:00-06:00", "mon 8-18", "mon 24:00-08:00", "mon 08:00-08:00",
@@ -180,10 +183,23 @@ def test_the_preview_says_when_it_may_start(acme: Acme, client: Client) -> None:
     client.force_login(acme.owner)
     asked = {"team": "research", "pods": "1", "name": "idea", "image": "train:1"}
 
-    def preview(**fields: str) -> str:
+    def answer(**fields: str) -> str:
         recent.forget()
         return client.post("/scheduling/preview/", asked | fields).content.decode()
 
-    assert "It is to start after 20" in preview(gpus="1", start_after="2h")
-    assert "In the peak hours of the pool Main" in preview(gpus="4")
-    assert "Starts now with 2 GPUs" in preview(gpus="2", deadline="2h")
+    assert "It is to start after 20" in answer(gpus="1", start_after="2h")
+    assert "In the peak hours of the pool Main" in answer(gpus="4")
+    assert "Starts now with 2 GPUs" in answer(gpus="2", deadline="2h")
+
+
+def test_the_preview_of_one_whose_deadline_passes_meanwhile_says_so(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The picture that it is put into may be taken a moment after its deadline was looked at."""
+    request = SubmissionRequest.parse(
+        {"name": "late", "team": "research", "image": "train:1", "gpus": 1, "deadline": "1h"}
+    )
+    later = take(timezone.now() + timedelta(hours=2))
+    monkeypatch.setattr(recent, "picture", lambda **_: later)
+    answer = preview.preview(by=Actor.person(acme.owner, Via.API), request=request)
+    assert answer.sentence == "Its deadline passes before it can start. Give a later one."
