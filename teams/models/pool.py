@@ -113,10 +113,18 @@ class PoolPolicy(BaseModel):
             )
         return value
 
+    @field_validator("peak_max_gpus")
+    @classmethod
+    def _of_thousandths(cls, value: float | None) -> float | None:
+        if value is not None and abs(value * 1000 - round(value * 1000)) > 1e-6:
+            raise ValueError(f"{invalid.shown(value)} GPUs cannot be: write a number in steps of 0.001.")
+        return value
+
     @field_validator("peak_classes")
     @classmethod
     def _keeps_something_out(cls, value: list[str], info: ValidationInfo) -> list[str]:
-        if info.data.get("peak_hours") and not value and info.data.get("peak_max_gpus") is None:
+        # A number that cannot be is none of `info.data`: it is told by itself.
+        if info.data.get("peak_hours") and not value and info.data.get("peak_max_gpus", 0) is None:
             raise ValueError("Peak hours keep nothing out without a number of GPUs or a job class: give one.")
         return sorted(set(value))
 
