@@ -515,6 +515,21 @@ class PoolForm(Form):
         }
         super().__init__(data, initial=initial | pool.rules.model_dump(mode="json"))
 
+    @property
+    def always_shown(self) -> list[forms.BoundField]:
+        """Return the fields but those of peak hours, which most pools leave empty."""
+        return [field for field in self.visible_fields() if not field.name.startswith("peak_")]
+
+    @property
+    def of_peak_hours(self) -> list[forms.BoundField]:
+        """Return the fields of peak hours."""
+        return [field for field in self.visible_fields() if field.name.startswith("peak_")]
+
+    @property
+    def has_peak_hours(self) -> bool:
+        """Return whether peak hours were entered, or something of them is wrong."""
+        return bool(self["peak_hours"].value()) or any(field.errors for field in self.of_peak_hours)
+
     def changes(self) -> PoolChanges:
         """Return what was entered."""
         own = {name: value for name, value in self.cleaned_data.items() if name not in self.POLICY}

@@ -28,10 +28,9 @@ def minutes_of(text: str) -> list[tuple[int, int]] | None:
 
 def leaves_some_open(texts: Iterable[str]) -> bool:
     """Return whether hours leave a part of the week."""
-    taken = {
-        minute % WEEK_MINUTES
-        for text in texts
-        for start, end in minutes_of(text) or ()
-        for minute in range(start, end)
-    }
-    return len(taken) < WEEK_MINUTES
+    week = bytearray(WEEK_MINUTES)
+    for text in texts:
+        for start, end in minutes_of(text) or ():
+            for first, last in ((start, min(end, WEEK_MINUTES)), (0, max(end - WEEK_MINUTES, 0))):
+                week[first:last] = b"x" * (last - first)
+    return 0 in week

@@ -2,10 +2,11 @@
 
 import re
 from datetime import UTC, date, datetime, timedelta
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from chamber import invalid
 from teams import durations
+from teams.time_zones import is_time_zone
 
 FARTHEST = timedelta(days=3653)
 _LONGEST = 80
@@ -56,7 +57,7 @@ def _absolute(text: str, value: object) -> datetime:
     zone = None
     if zoned is not None:
         text, name = zoned.groups()
-        if name not in available_timezones():
+        if not is_time_zone(name):
             raise ValueError(f"{name!r} is no time zone: write one such as UTC or Europe/Berlin.")
         zone = ZoneInfo(name)
     try:

@@ -78,7 +78,12 @@ def _per_pod(w: Row) -> str:
     return ", ".join(filter(None, [cpu, f"{w['memory_mib']} MiB" if w["memory_mib"] else ""]))
 
 
-AFTER_DEADLINE = {"fail": "It fails", "cancel": "It is cancelled"}
+def _after_deadline(w: Row) -> str | None:
+    """What becomes of a workload that waits; one that does not has met its deadline, or has ended."""
+    waits = w.get("deadline") and w["status"] == "pending"
+    return {"cancel": "It is cancelled"}.get(w["on_deadline"], "It fails") if waits else None
+
+
 DESCRIBED = [
     *WORKLOAD,
     Column("Pods ask for", _per_pod),
@@ -106,7 +111,7 @@ DESCRIBED = [
     Column(
         "Start deadline", lambda w: w.get("deadline") and local_time(datetime.fromisoformat(w["deadline"]))
     ),
-    Column("After the deadline", lambda w: w.get("deadline") and AFTER_DEADLINE[w["on_deadline"] or "fail"]),
+    Column("After the deadline", _after_deadline),
     Column("Grace period", lambda w: duration(w["grace_seconds"])),
     Column("On preemption", lambda w: w["on_preemption"].capitalize()),
     Column("Requeues allowed", lambda w: w["max_requeues"]),

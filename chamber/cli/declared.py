@@ -26,6 +26,8 @@ SHARE_KEYS = ("reservation", "maximum")
 NEW_SHARE = {"version": 0, "reservation": 0, "maximum": None}
 NEW_CLASS: Json = {"version": 0}
 NEW_TEAM: Json = {"version": 1, "pools": []}
+SETS = frozenset({"clusters", "peak_hours", "peak_classes"})
+"""Lists of a pool and its policy whose order says nothing, and that the server stores without repetitions."""
 NODE_KEYS = ("order", "node_selector", "clusters")
 """By which it goes which pool a node is in."""
 
@@ -412,7 +414,9 @@ def _compare_pool(plan: ApplyPlan, pool: Json, now: Json | None) -> None:
             body[key] = pool[key]
             plan.note("pool", slug, key, now[key], pool[key])
     policy = pool.get("policy") or {}
-    differing = {key: value for key, value in policy.items() if value != now["policy"].get(key)}
+    differing = {
+        key: value for key, value in policy.items() if not _is_same(key, value, now["policy"].get(key))
+    }
     for key, value in differing.items():
         plan.note("pool", slug, f"policy.{key}", now["policy"].get(key), value)
     if differing:
@@ -422,9 +426,9 @@ def _compare_pool(plan: ApplyPlan, pool: Json, now: Json | None) -> None:
 
 
 def _is_same(key: str, wanted: Any, now: Any) -> bool:
-    """Return whether a value is as it is to be; clusters in whatever order."""
-    if key == "clusters" and isinstance(wanted, list):
-        return sorted(map(str, wanted)) == sorted(now)
+    """Return whether a value is as it is to be; `SETS` in whatever order."""
+    if key in SETS and isinstance(wanted, list):
+        return set(map(str, wanted)) == set(now or ())
     return bool(wanted == now)
 
 

@@ -19,6 +19,8 @@ T = TypeVar("T")
 MOST_BYTES = 1024 * 1024
 """The API takes no larger body."""
 JSON_SCALARS = (str, int, float, bool, type(None))
+TIMES = frozenset({"start_after", "deadline"})
+"""Keys of a workload whose values may be dates: the server reads these as they are written here."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -148,8 +150,8 @@ def _around(place: str) -> Iterator[str]:
 def load(path: str) -> File:
     """Return the documents of a file (`-`: standard input); a `Failure` with the line where it is not YAML.
 
-    What JSON has no word for (infinities, dates without quotes) and keys that come twice are among its `problems`; the
-    documents have a text instead. Places are below `documents[0]`.
+    What JSON has no word for (infinities, dates without quotes but for `TIMES`) and keys that come twice are among its
+    `problems`; the documents have a text instead. Places are below `documents[0]`.
     """
     file = File(_named(path))
     content = _content(path, file.name)
@@ -229,6 +231,9 @@ def _not_json(value: Any, place: str) -> dict[str, str]:
     elif isinstance(value, float) and not math.isfinite(value):
         found[place] = f"{_last(place)} is {_as_json(value)}; it must be a number that ends."
     elif isinstance(value, date):
+        of, _, key = place.rpartition(".")
+        if key in TIMES and of.endswith("]"):
+            return found
         found[place] = f"{_last(place)} is the date {value}; put quotes around it."
     elif not isinstance(value, JSON_SCALARS):
         found[place] = f"{_last(place)} is {value!r:.60}; it must be text, a number, a list or a mapping."

@@ -132,7 +132,7 @@ class _Writing:
         changing = {decision.workload for decision in decisions_of(plan)}
         about = {key for preemption in plan.preemptions for key in (preemption.workload, preemption.by)}
         locked = lifecycle.lock_waiting(rows[key].id for key in changing | about)
-        self.waited_since = {key: row.status_since for key, row in locked.items()}
+        self.waited_since = {key: row.waits_since for key, row in locked.items()}
         versions = {key: row.version for key, row in locked.items()}
         self.yielding = lifecycle.lock(rows[key].id for key in about) if about else {}
         self.starting = {**locked, **self.yielding}

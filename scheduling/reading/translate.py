@@ -54,13 +54,7 @@ def _peak(rules: PoolPolicy) -> engine.PeakHours | None:
     hours = [each for text in rules.peak_hours for each in engine.weekly_hours(text) or ()]
     if not hours:
         return None
-    limit = rules.peak_max_gpus
-    return engine.PeakHours(
-        tuple(hours),
-        rules.peak_zone,
-        None if limit is None else round(limit * engine.GPU_MILLI),
-        tuple(rules.peak_classes),
-    )
+    return engine.PeakHours(tuple(hours), rules.peak_zone, rules.peak_max_milli, tuple(rules.peak_classes))
 
 
 def pools(

@@ -16,9 +16,12 @@ from scheduling.tests.conftest import Acme
 from scheduling.tests.engine.build import MINUTE, NOW, node, placed, pool, snapshot, team, waiting
 from scheduling.tests.factories import run_pods
 from scheduling.tests.proof.faults.times import SOON
+from scheduling.whatif import preview
 from teams import peak_hours
+from teams.actors import Actor, Via
 from teams.models import Pool
-from workloads.models import Event, Status, Workload
+from workloads.models import Dependency, Event, Status, Workload
+from workloads.requests import SubmissionRequest
 from workloads.tests.factories import make_workload, preempt
 
 HOURS = ("mon 08:00-18:00", "sat-mon 00:00-24:00", "sun 22:00-06:00", "mon 8-18", "mon 24:00-08:00", "mon 08:00-08:00",
@@ -41,7 +44,7 @@ def test_one_that_is_to_start_later_waits_with_the_reason_and_starts_then(acme: 
     assert workload.status == Status.QUEUED
 
 
-def test_one_that_has_not_started_by_its_deadline_ends_and_so_do_those_that_need_it(acme: Acme) -> None:
+def test_one_that_has_not_started_by_its_deadline_ends(acme: Acme) -> None:
     failed = make_workload(acme.research, acme.owner, deadline=in_hours(-1), held=True)
     cancelled = make_workload(acme.research, acme.owner, deadline=in_hours(-1), on_deadline="cancel")
     early = make_workload(acme.research, acme.owner, deadline=in_hours(1))
@@ -52,6 +55,25 @@ def test_one_that_has_not_started_by_its_deadline_ends_and_so_do_those_that_need
     assert failed.reason["message"].startswith("It had not started by its deadline, 20")
     assert failed.reason_code == "deadline-passed"
     assert Event.objects.filter(workload=cancelled, actor="scheduler").exists()
+
+
+@pytest.mark.parametrize("on_deadline", ["fail", "cancel"])
+def test_what_needs_one_that_ended_by_its_deadline_waits_with_the_reason_or_fails(
+    acme: Acme, on_deadline: str
+) -> None:
+    needed = make_workload(acme.research, acme.owner, deadline=in_hours(-1), on_deadline=on_deadline)
+    waits = make_workload(acme.research, acme.owner)
+    fails = make_workload(acme.research, acme.owner, fail_if_impossible=True)
+    for row in (waits, fails):
+        Dependency.objects.create(workload=row, needs=needed)
+    for _ in range(2):
+        run_cycle()
+        cycle.forget()
+    for row in (needed, waits, fails):
+        row.refresh_from_db()
+    assert not needed.is_open
+    assert (waits.status, waits.reason_code) == (Status.PENDING, "dependency-failed")
+    assert (fails.status, fails.reason_code) == (Status.FAILED, "dependency-failed")
 
 
 def test_one_that_was_queued_by_its_deadline_comes_back_after_a_preemption(acme: Acme) -> None:
@@ -133,7 +155,9 @@ def test_in_peak_hours_a_large_one_waits_and_is_told_until_when(acme: Acme, clie
         in str(why)
     )
     assert "not before" in str(why)
-    assert "peak" in client.get("/queue/main/").content.decode()
+    queue = client.get("/queue/main/").content.decode()
+    assert "Peak hours<span" in queue
+    assert "not before 20" in queue
 
 
 def test_the_effect_of_peak_hours_is_shown_before_they_are_set(acme: Acme, client: Client) -> None:
@@ -159,10 +183,23 @@ def test_the_preview_says_when_it_may_start(acme: Acme, client: Client) -> None:
     client.force_login(acme.owner)
     asked = {"team": "research", "pods": "1", "name": "idea", "image": "train:1"}
 
-    def preview(**fields: str) -> str:
+    def answer(**fields: str) -> str:
         recent.forget()
         return client.post("/scheduling/preview/", asked | fields).content.decode()
 
-    assert "It is to start after 20" in preview(gpus="1", start_after="2h")
-    assert "In the peak hours of the pool Main" in preview(gpus="4")
-    assert "Starts now with 2 GPUs" in preview(gpus="2", deadline="2h")
+    assert "It is to start after 20" in answer(gpus="1", start_after="2h")
+    assert "In the peak hours of the pool Main" in answer(gpus="4")
+    assert "Starts now with 2 GPUs" in answer(gpus="2", deadline="2h")
+
+
+def test_the_preview_of_one_whose_deadline_passes_meanwhile_says_so(
+    acme: Acme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The picture that it is put into may be taken a moment after its deadline was looked at."""
+    request = SubmissionRequest.parse(
+        {"name": "late", "team": "research", "image": "train:1", "gpus": 1, "deadline": "1h"}
+    )
+    later = take(timezone.now() + timedelta(hours=2))
+    monkeypatch.setattr(recent, "picture", lambda **_: later)
+    answer = preview.preview(by=Actor.person(acme.owner, Via.API), request=request)
+    assert answer.sentence == "Its deadline passes before it can start. Give a later one."

@@ -84,6 +84,17 @@ def test_a_cycle_counts_the_waits_that_it_ends_by_charge_and_job_class(acme: Acm
     assert 200 <= found["burst", "experiment"]["amount"] < 600
 
 
+def test_a_wait_begins_when_the_workload_may_start(acme: Acme) -> None:
+    now = timezone.now()
+    make_workload(acme.research, acme.owner, start_after=now - timedelta(seconds=50))
+    make_workload(acme.research, acme.owner, start_after=now - timedelta(seconds=900))
+    Workload.objects.update(status_since=now - timedelta(seconds=300))
+    run_cycle()
+    [entry] = sums("wait")
+    assert entry["count"] == 2
+    assert 350 <= entry["amount"] < 450
+
+
 def test_a_cycle_counts_preemptions_and_the_work_that_they_lose(acme: Acme) -> None:
     elastic = [make_workload(acme.research, acme.owner) for _ in range(12)]
     run_cycle()

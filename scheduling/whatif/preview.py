@@ -53,7 +53,9 @@ def preview(*, by: Actor, request: SubmissionRequest) -> Preview:
     start = next((start for start in plan.starts if start.workload == newcomer.id), None)
     if start is not None:
         return _of_array(request, _undecided(_starts(start, plan, snapshot, workload, picture.now)))
-    wait = next(wait for wait in plan.waits if wait.workload == newcomer.id)
+    wait = next((wait for wait in plan.waits if wait.workload == newcomer.id), None)
+    if wait is None:  # Its deadline passed while the picture was taken.
+        return _undecided(Preview("waits", "Its deadline passes before it can start. Give a later one."))
     return _of_array(request, _undecided(_waits(wait, picture, by)))
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
-from zoneinfo import available_timezones
 
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import models
@@ -15,6 +14,7 @@ from chamber.ids import new_id
 from teams import peak_hours
 from teams.models.team import Team
 from teams.querysets import PoolQuerySet
+from teams.time_zones import is_time_zone
 
 MOST_PEAK_HOURS = 50
 """Lines of hours, or job classes, of one pool."""
@@ -86,6 +86,11 @@ class PoolPolicy(BaseModel):
     # Looked at last, also where it is not said: hours have to keep something out.
     peak_classes: list[str] = Field(default_factory=list, max_length=MOST_PEAK_HOURS, validate_default=True)
 
+    @property
+    def peak_max_milli(self) -> int | None:
+        """`peak_max_gpus` in milli-GPUs."""
+        return None if self.peak_max_gpus is None else round(self.peak_max_gpus * 1000)
+
     @field_validator("peak_hours")
     @classmethod
     def _hours(cls, value: list[str]) -> list[str]:
@@ -102,16 +107,24 @@ class PoolPolicy(BaseModel):
     @field_validator("peak_zone")
     @classmethod
     def _zone(cls, value: str) -> str:
-        if value not in available_timezones():
+        if not is_time_zone(value):
             raise ValueError(
                 f"{invalid.shown(value)} is no time zone: write one such as UTC or Europe/Berlin."
             )
         return value
 
+    @field_validator("peak_max_gpus")
+    @classmethod
+    def _of_thousandths(cls, value: float | None) -> float | None:
+        if value is not None and abs(value * 1000 - round(value * 1000)) > 1e-6:
+            raise ValueError(f"{invalid.shown(value)} GPUs cannot be: write a number in steps of 0.001.")
+        return value
+
     @field_validator("peak_classes")
     @classmethod
     def _keeps_something_out(cls, value: list[str], info: ValidationInfo) -> list[str]:
-        if info.data.get("peak_hours") and not value and info.data.get("peak_max_gpus") is None:
+        # A number that cannot be is none of `info.data`: it is told by itself.
+        if info.data.get("peak_hours") and not value and info.data.get("peak_max_gpus", 0) is None:
             raise ValueError("Peak hours keep nothing out without a number of GPUs or a job class: give one.")
         return sorted(set(value))
 

@@ -56,6 +56,19 @@ def test_saves_and_shows_peak_hours(acme: Acme, sign_in: SignIn) -> None:
     assert (Pool.objects.get().rules.peak_hours, Pool.objects.get().rules.peak_zone) == ([], "UTC")
 
 
+def test_peak_hours_are_folded_until_there_are_some_or_they_are_wrong(acme: Acme, sign_in: SignIn) -> None:
+    browser = sign_in(acme.org_admin)
+    closed, opened = ("<details><summary>Peak hours", "<details open><summary>Peak hours")
+    assert closed in browser.get(URL).content.decode()
+    refused = browser.post(URL, VALUES | {"peak_zone": "Mars"})
+    assert refused.status_code == 422
+    assert opened in refused.content.decode()
+    assert "is no time zone" in refused.content.decode()
+    browser.post(URL, VALUES | {"peak_hours": "mon 08:00-18:00", "peak_max_gpus": "0.25"})
+    assert opened in browser.get(URL).content.decode()
+    assert "of more than 0.25 GPUs do not start then" in browser.get("/pools/main/").content.decode()
+
+
 def test_shows_the_stored_values(acme: Acme, sign_in: SignIn) -> None:
     browser = sign_in(acme.org_admin)
     browser.post(URL, VALUES)

@@ -69,6 +69,11 @@ def test_the_same_policy_is_no_change(acme: Acme) -> None:
             "'Mars' is no time zone",
         ),
         (
+            {"policy": {"peak_hours": ["mon 08:00-18:00"], "peak_max_gpus": 0.0004}},
+            "policy.peak_max_gpus",
+            "0.0004 GPUs cannot be: write a number in steps of 0.001.",
+        ),
+        (
             {"policy": {"peak_hours": ["mon 08:00-18:00"]}},
             "policy.peak_classes",
             "keep nothing out without a number of GPUs or a job class",

@@ -39,6 +39,7 @@ class AdmissionRow:
     job_class: str
     status: str
     status_since: datetime
+    start_after: datetime | None
     held: bool
     version: int
     last_event: int
@@ -51,10 +52,15 @@ class AdmissionRow:
         """Return whether it is of the reserved class."""
         return self.priority >= RESERVED_FROM
 
+    @property
+    def waits_since(self) -> datetime:
+        """Return when it came to the queue: when it became Pending, or could first start if that was later."""
+        return max(self.status_since, self.start_after or self.status_since)
+
 
 WAITING = (
-    "pk", "slug", "owner_id", "pool_id", "pool_choice", "priority", "job_class", "status", "status_since", "held",
-    "version", "last_event", "attempt_id",
+    "pk", "slug", "owner_id", "pool_id", "pool_choice", "priority", "job_class", "status", "status_since",
+    "start_after", "held", "version", "last_event", "attempt_id",
 )  # fmt: skip
 Row = Workload | AdmissionRow
 """A locked row."""

@@ -106,6 +106,20 @@ def test_the_form_and_the_api_store_the_same(team: Team, owner: User, client: Cl
     assert ", else it is cancelled" in page
 
 
+def test_what_becomes_of_it_after_the_deadline_is_said_only_while_it_waits(
+    team: Team, owner: User, pool: Pool, client: Client
+) -> None:
+    workload = make_workload(
+        team, owner, deadline=timezone.now() + timedelta(hours=1), on_deadline="fail", priority=10
+    )
+    client.force_login(owner)
+    assert ", else it fails" in client.get(f"/workloads/{workload.slug}/").content.decode()
+    admit(workload, pool)
+    page = client.get(f"/workloads/{workload.slug}/").content.decode()
+    assert "Start deadline" in page
+    assert ", else it fails" not in page
+
+
 def test_the_form_says_what_is_wrong_beside_the_field(team: Team, owner: User, client: Client) -> None:
     client.force_login(owner)
     values = {**GOOD, "team": team.slug, "tier": "normal", "start_after": "3h", "deadline": "2h"}

@@ -616,6 +616,10 @@ def test_peak_hours_of_a_pool_are_made_true_or_refused_with_their_line(
     assert run("apply", "-f", "-", stdin=f"pools:\n  - {{slug: main, policy: {hours}}}\n").exit_code == 0
     pool.refresh_from_db()
     assert (pool.rules.peak_hours, pool.rules.peak_max_gpus) == (["mon-fri 08:00-18:00"], 16)
+    classes = "{peak_classes: [training, experiment, training]}"
+    for differs in ("policy.peak_classes", "Nothing differs."):
+        result = run("apply", "-f", "-", stdin=f"pools:\n  - {{slug: main, policy: {classes}}}\n")
+        assert differs in result.stdout + result.stderr
     wrong = hours.replace("08:00-18:00", "8-18")
     refused = run("apply", "-f", "-", stdin=f"pools:\n  - {{slug: main, policy: {wrong}}}\n")
     assert refused.exit_code == 6

@@ -46,6 +46,7 @@ def test_one_workload_or_several(tmp_path: Path, content: str, names: list[str])
         ("when: 2020-13-45", "is not YAML"),
         ("{" * 5000, "is not YAML"),
         ("team: nlp\nname: 2030-01-31", "line 2: name is the date 2030-01-31; put quotes around it."),
+        ("environment: {deadline: 2030-01-31}", "environment.deadline is the date 2030-01-31; put quotes"),
         ("team: nlp\n\ngpus: .inf", "line 3: gpus is .inf; it must be a number that ends."),
         (
             "workloads: [{name: a}]\n---\ngpus: -.inf\ncpu: .nan",
@@ -62,6 +63,14 @@ def test_what_is_no_manifest_is_a_usage_error(tmp_path: Path, content: str, sent
 
     assert raised.value.exit_code == 2
     assert sentence in raised.value.message
+
+
+def test_times_need_no_quotes(tmp_path: Path) -> None:
+    content = "start_after: 2030-01-31T20:00:00Z\n---\nworkloads: [{deadline: 2030-01-31 20:00:00 +01:00}]"
+    assert read(tmp_path, content) == [
+        {"start_after": "2030-01-31 20:00:00+00:00"},
+        {"deadline": "2030-01-31 20:00:00+01:00"},
+    ]
 
 
 def test_ten_megabytes_are_rejected_without_being_parsed(tmp_path: Path) -> None:

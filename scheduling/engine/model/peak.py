@@ -17,8 +17,9 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY_MINUTES = 24 * 60
 WEEK_MINUTES = 7 * DAY_MINUTES
 MINUTE_MS = 60_000
-DAYS_LOOKED_AT = 9
-"""A week, and a day on each side for what lies over midnight and for zones that move."""
+DAYS_LOOKED_AT = 16
+"""Two weeks, as the only hour of a week that is open may be the one that is skipped, and a day on each side for what
+lies over midnight and for zones that move."""
 HOURS = re.compile(r"([a-z]{3})(?:-([a-z]{3}))? ([0-9]{2}):([0-9]{2})-([0-9]{2}):([0-9]{2})", re.ASCII)
 
 

@@ -129,7 +129,8 @@ class Eligibility:
             return None
         opens = [(fit.pool_request.pool, self._peaks[fit.pool_request.pool].opens_at(now)) for fit in fits]
         pool_id, at = min(opens, key=lambda each: (each[1] is None, each[1] or 0))
-        return pool_id, time_sentences.peak_hours(self._pools[pool_id].pool, at)
+        pool = self._pools[pool_id].pool
+        return pool_id, time_sentences.peak_hours(pool, at, deadline=workload.deadline)
 
     def in_hours(self, fits: list[PoolFit], workload: WorkloadInfo, now: int) -> list[PoolFit]:
         """Those of some pools that do not keep a workload out at this hour."""

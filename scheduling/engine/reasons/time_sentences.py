@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduling.engine.model.peak import in_zone
+from scheduling.engine.model.peak import PeakHours, in_zone
 from scheduling.engine.model.plan import Reason, ReasonCode
 from scheduling.engine.model.quantities import gpus
 from scheduling.engine.model.snapshot import PoolInfo
@@ -18,8 +18,8 @@ def deadline_passed(deadline: int) -> Reason:
     )
 
 
-def peak_hours(pool: PoolInfo, opens_at: int | None) -> Reason:
-    """The pool does not admit it in its peak hours, which end then (``None``: never)."""
+def peak_hours(pool: PoolInfo, opens_at: int | None, *, deadline: int | None = None) -> Reason:
+    """The pool does not admit a workload of this deadline in its peak hours, which end then (``None``: never)."""
     peak = pool.policy.peak
     limit = None if peak is None else peak.max_milli
     what = [] if limit is None else [f"elastic workloads of more than {gpus(limit)}"]
@@ -28,10 +28,21 @@ def peak_hours(pool: PoolInfo, opens_at: int | None) -> Reason:
             f"elastic workloads of {'class' if len(peak.classes) == 1 else 'classes'} {', '.join(peak.classes)}"
         )
     until = "at no time" if peak is None or opens_at is None else f"after {in_zone(opens_at, peak.zone)}"
+    step = "Nothing to do; it joins the queue then."
+    if deadline is not None and opens_at is not None and deadline <= opens_at:
+        step = f"Its deadline, {in_zone(deadline, 'UTC')}, comes first: submit it again with a later one."
     return reason(
         ReasonCode.PEAK_HOURS,
         f"In the peak hours of the pool {pool.name}, {' and '.join(what)} are not admitted; it may start {until}.",
-        "Nothing to do; it joins the queue then. Smaller workloads and reserved ones are admitted before.",
+        f"{step} {_admitted(peak)} are admitted before.",
         limit=limit,
         level=pool.id,
     )
+
+
+def _admitted(peak: PeakHours | None) -> str:
+    """What the peak hours do not keep out."""
+    if peak is None or peak.max_milli == 0:
+        return "Reserved workloads"
+    size = "Workloads" if peak.max_milli is None else "Smaller workloads"
+    return f"{size}{' of other classes' if peak.classes else ''} and reserved ones"

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.engine import PeakHours, WeeklyHours, weekly_hours
+from scheduling.engine import PeakHours, ReasonCode, WeeklyHours, weekly_hours
+from scheduling.engine.reasons import time_sentences
+from scheduling.tests.engine.build import MINUTE, NOW, node, plan, pool, team, waiting
+from scheduling.tests.proof.faults.times import PEAK
 
 BERLIN = "Europe/Berlin"
 
@@ -68,6 +71,12 @@ def test_an_hour_that_is_skipped_is_no_peak_and_one_that_is_repeated_is_one_twic
     assert night.opens_at(at("2026-10-25T00:00:00Z")) == at("2026-10-25T02:00:00Z")
 
 
+def test_where_the_only_open_hour_is_skipped_the_peak_ends_a_week_later() -> None:
+    texts = ("mon-sat 00:00-24:00", "sun 00:00-02:00", "sun 03:00-24:00")
+    most = PeakHours(tuple(each for text in texts for each in weekly_hours(text) or ()), BERLIN, 8000)
+    assert most.opens_at(at("2026-03-22T12:00:00Z")) == at("2026-04-05T00:00:00Z")
+
+
 def test_a_peak_that_never_ends_has_no_time() -> None:
     always = peak("mon-sun 00:00-24:00")
     assert always.changes_at(at("2026-01-05T00:00:00Z")) is None
@@ -80,6 +89,34 @@ def test_it_concerns_large_elastic_work_and_the_classes_that_it_names() -> None:
     assert both.concerns(reserved=False, milli=1, job_class="training")
     assert not both.concerns(reserved=False, milli=8000, job_class="experiment")
     assert not both.concerns(reserved=True, milli=9000, job_class="training")
+
+
+@pytest.mark.parametrize(
+    ("limit", "classes", "step"),
+    [
+        (4000, (), "Smaller workloads and reserved ones"),
+        (4000, ("training",), "Smaller workloads of other classes and reserved ones"),
+        (None, ("training",), "Workloads of other classes and reserved ones"),
+        (0, ("training",), "Reserved workloads"),
+    ],
+)
+def test_what_is_admitted_all_the_same_is_told(
+    limit: int | None, classes: tuple[str, ...], step: str
+) -> None:
+    main = pool(peak=PeakHours((), "UTC", limit, classes))
+    told = time_sentences.peak_hours(main, at("2026-01-05T18:00:00Z"))
+    assert told.next_step == f"Nothing to do; it joins the queue then. {step} are admitted before."
+
+
+def test_one_whose_deadline_comes_before_the_end_of_the_peak_is_told_so() -> None:
+    """It would wait for an hour that it does not see."""
+    row = waiting("w", "a", 8, deadline=NOW + 10 * MINUTE)
+    main = pool(peak=PeakHours(PEAK.hours, "UTC", 1000))
+    [wait] = plan([node("n0", 8)], [team("a")], [row], main).waits
+    assert wait.reason.code is ReasonCode.PEAK_HOURS
+    assert wait.reason.next_step.startswith(
+        "Its deadline, 2027-01-15 08:10 UTC, comes first: submit it again"
+    )
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -101,7 +138,7 @@ def test_the_next_change_is_the_first_minute_that_differs(
         return any((minute - start) % 10080 < length for start, length in spans)
 
     was = is_peak(now)
-    walk = (now + timedelta(minutes=step) for step in range(1, 8 * 24 * 60))
+    walk = (now + timedelta(minutes=step) for step in range(1, 15 * 24 * 60))
     expected = next((each for each in walk if is_peak(each) is not was), None)
     found = hours.changes_at(round(now.timestamp() * 1000))
     assert found == (None if expected is None else round(expected.timestamp() * 1000))
