@@ -1,9 +1,10 @@
 """Migration operations written once per database that Chamber runs on: for triggers, and for what only one has."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import migrations
+from django.db.migrations.operations.base import Operation
 
 
 class PerDatabase(migrations.RunPython):
@@ -55,3 +56,29 @@ def refuse_changes(table: str, sentence: str) -> Trigger:
             ],
         },
     )
+
+
+def keeping_triggers(operations: Sequence[Operation]) -> list[Operation]:
+    """Return the operations between taking all triggers away and making them again, on SQLite, forwards and back.
+
+    There a table whose columns or constraints change is often made anew, which loses its triggers and fails where those
+    of others name it.
+    """
+    take, make = _take_triggers, _make_triggers_again
+    return [migrations.RunPython(take, make), *operations, migrations.RunPython(make, take)]
+
+
+def _take_triggers(apps: Any, schema_editor: Any) -> None:  # noqa: ARG001 - the signature is Django's
+    if schema_editor.connection.vendor != "sqlite":
+        return
+    with schema_editor.connection.cursor() as cursor:
+        cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        taken = cursor.fetchall()
+    for name, _ in taken:
+        schema_editor.execute(f"DROP TRIGGER {name}", params=None)
+    schema_editor.taken_triggers = [sql for _, sql in taken]
+
+
+def _make_triggers_again(apps: Any, schema_editor: Any) -> None:  # noqa: ARG001 - the signature is Django's
+    for sql in getattr(schema_editor, "taken_triggers", ()):
+        schema_editor.execute(sql, params=None)

@@ -3,31 +3,12 @@
 from django.db import migrations, models
 from django.db.models import F, Q
 
-TABLE = "workloads_workload"
-
-
-def take_triggers(apps, schema_editor):
-    """Take away, and remember, what triggers name the table: on SQLite a constraint has it made anew."""
-    if schema_editor.connection.vendor != "sqlite":
-        return
-    with schema_editor.connection.cursor() as cursor:
-        cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND instr(sql, %s) > 0", [TABLE])
-        taken = cursor.fetchall()
-    for name, _ in taken:
-        schema_editor.execute(f"DROP TRIGGER {name}", params=None)
-    schema_editor.taken_triggers = [sql for _, sql in taken]
-
-
-def make_triggers_again(apps, schema_editor):
-    """Make the triggers again that were taken."""
-    for sql in getattr(schema_editor, "taken_triggers", []):
-        schema_editor.execute(sql, params=None)
+from chamber.triggers import keeping_triggers
 
 
 class Migration(migrations.Migration):
     dependencies = [("workloads", "0011_job_classes_are_rows")]
-    operations = [
-        migrations.RunPython(take_triggers, make_triggers_again),
+    operations = keeping_triggers([
         migrations.AddField(
             model_name="workload",
             name="start_after",
@@ -68,5 +49,4 @@ class Migration(migrations.Migration):
                 name="workload_on_deadline_known",
             ),
         ),
-        migrations.RunPython(make_triggers_again, take_triggers),
-    ]
+    ])

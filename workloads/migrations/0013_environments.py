@@ -5,6 +5,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from chamber.triggers import keeping_triggers
+
 
 class Migration(migrations.Migration):
 
@@ -14,7 +16,7 @@ class Migration(migrations.Migration):
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
-    operations = [
+    operations = keeping_triggers([
         migrations.AddField(
             model_name='workload',
             name='runs_in',
@@ -91,4 +93,4 @@ class Migration(migrations.Migration):
             model_name='environmentversion',
             constraint=models.CheckConstraint(condition=models.Q(('number__gte', 1)), name='environmentversion_numbered_from_1'),
         ),
-    ]
+    ])

@@ -2,6 +2,8 @@
 
 from django.db import migrations, models
 
+from chamber.triggers import keeping_triggers
+
 
 class Migration(migrations.Migration):
 
@@ -9,10 +11,10 @@ class Migration(migrations.Migration):
         ('workloads', '0013_environments'),
     ]
 
-    operations = [
+    operations = keeping_triggers([
         migrations.AddField(
             model_name='attempt',
             name='images',
             field=models.JSONField(blank=True, help_text="What its pods' nodes pulled, by digest; empty while nobody said.", null=True),
         ),
-    ]
+    ])

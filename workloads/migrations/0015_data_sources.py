@@ -4,6 +4,8 @@ import chamber.ids
 import django.db.models.deletion
 from django.db import migrations, models
 
+from chamber.triggers import keeping_triggers
+
 
 class Migration(migrations.Migration):
 
@@ -12,7 +14,7 @@ class Migration(migrations.Migration):
         ('workloads', '0014_images_that_ran'),
     ]
 
-    operations = [
+    operations = keeping_triggers([
         migrations.AddField(
             model_name='workload',
             name='mounts',
@@ -60,4 +62,4 @@ class Migration(migrations.Migration):
             model_name='mountedsource',
             constraint=models.UniqueConstraint(fields=('workload', 'position'), name='mountedsource_once'),
         ),
-    ]
+    ])

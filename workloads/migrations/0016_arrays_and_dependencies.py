@@ -5,6 +5,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+from chamber.triggers import keeping_triggers
+
 
 class Migration(migrations.Migration):
 
@@ -14,7 +16,7 @@ class Migration(migrations.Migration):
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
-    operations = [
+    operations = keeping_triggers([
         migrations.AddField(
             model_name='dependency',
             name='kind',
@@ -114,4 +116,4 @@ class Migration(migrations.Migration):
             model_name='workloadarray',
             constraint=models.CheckConstraint(condition=models.Q(('max_parallel__isnull', True), ('max_parallel__gte', 1), _connector='OR'), name='array_max_parallel_positive'),
         ),
-    ]
+    ])
