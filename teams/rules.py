@@ -5,12 +5,13 @@ where the root says that teams below may widen them (`may_be_widened`) and no te
 may widen what is built in.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from teams.image_names import full_pattern
 from teams.models import ANY, PriorityRange, Role, Team, TeamPolicy, TeamRules
 from teams.permissions import roles_on
 
@@ -130,7 +131,7 @@ def merged_below(above: EffectiveRules, rules: TeamRules) -> EffectiveRules:
         config_maps=_names(above.config_maps, rules.config_maps, wide),
         cluster_secrets=_patterns(above.cluster_secrets, rules.cluster_secrets, wide),
         plain_variables=_patterns(above.plain_variables, rules.plain_variables, wide),
-        images=_patterns(above.images, rules.images, wide),
+        images=_patterns(above.images, rules.images, wide, meant=full_pattern),
         digest_required=_demand(rules.digest_required, above.digest_required, wide),
         may_be_widened=wide and rules.may_be_widened is not False,
     )
@@ -157,13 +158,26 @@ def _names(above: tuple[str, ...], own: tuple[str, ...] | None, wide: bool) -> t
     return above if ANY in own else tuple(name for name in own if name in above)
 
 
-def _patterns(above: tuple[str, ...], own: tuple[str, ...] | None, wide: bool) -> tuple[str, ...]:
-    """Return the patterns that hold below: where they may not be widened, those of its own that one above covers."""
+def _patterns(
+    above: tuple[str, ...],
+    own: tuple[str, ...] | None,
+    wide: bool,
+    *,
+    meant: Callable[[str], str] = str,
+) -> tuple[str, ...]:
+    """Return the patterns that hold below: where they may not be widened, those of its own that one above covers.
+
+    They are compared by what is `meant` with each.
+    """
     if own is None:
         return above
     if wide:
         return own
-    return tuple(each for each in own if any(each == other or fnmatchcase(each, other) for other in above))
+    return tuple(
+        each
+        for each in own
+        if any(each == other or fnmatchcase(meant(each), meant(other)) for other in above)
+    )
 
 
 def _demand(own: bool | None, above: bool, wide: bool) -> bool:

@@ -2,21 +2,11 @@
 
 from fnmatch import fnmatchcase
 
+from teams.image_names import full_name, full_pattern
 from teams.models.policy import DIGEST
 from teams.rules import EffectiveRules
 
-HUB = "docker.io"
-"""The registry of names that begin with none."""
 MOST_LISTED = 10
-
-
-def full_name(image: str) -> str:
-    """Return the name with its registry, as Kubernetes completes it: `python:3.12` is that of Docker Hub."""
-    first, slash, _ = image.partition("/")
-    if not slash:
-        return f"{HUB}/library/{image}"
-    is_registry = "." in first or ":" in first or first == "localhost"
-    return image if is_registry else f"{HUB}/{image}"
 
 
 def digest_of(image: str) -> str:
@@ -39,7 +29,8 @@ def problem(image: str, rules: EffectiveRules, team: str) -> str:
     """Return why workloads of a team, called `team`, may not run an image; "" where they may."""
     if wrong := malformed(image):
         return wrong
-    if not any(fnmatchcase(name, each) for each in rules.images for name in (image, full_name(image))):
+    whole = full_name(image)
+    if not any(fnmatchcase(whole, full_pattern(each)) for each in rules.images):
         return f"The rules of {team} allow the images {_listed(rules.images)}; {image[:120]} is none of them."
     if rules.digest_required and not digest_of(image):
         return (

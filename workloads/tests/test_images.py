@@ -6,10 +6,10 @@ import pytest
 
 from chamber.errors import Refusal
 from chamber.models import User
+from teams.image_names import full_name
 from teams.models import Team, TeamRules
 from teams.rules import EffectiveRules, merged, wider_than_allowed
 from teams.tests.factories import actor, set_rules
-from workloads import images
 from workloads.models import Workload
 from workloads.requests import SubmissionRequest
 from workloads.submission import submit
@@ -41,7 +41,7 @@ def refused(owner: User, image: str) -> str:
     ],
 )
 def test_a_name_without_a_registry_is_of_docker_hub(image: str, whole: str) -> None:
-    assert images.full_name(image) == whole
+    assert full_name(image) == whole
 
 
 def test_without_rules_any_image_runs(owner: User, team: Team) -> None:
@@ -56,6 +56,21 @@ def test_one_that_no_pattern_matches_is_refused(owner: User, org: Team, team: Te
     )
     assert submitted(owner, "registry.example.org/nlp/train:1")
     assert submitted(owner, "python:3.12")
+
+
+def test_a_pattern_without_a_registry_matches_no_registry_of_that_name(
+    owner: User, org: Team, team: Team
+) -> None:
+    set_rules(org, images=["train:*", "pytorch/*"])
+    assert submitted(owner, "train:1")
+    assert submitted(owner, "docker.io/library/train:2")
+    assert submitted(owner, "pytorch/pytorch:2.5")
+    for image in ("train:5000/evil", "pytorch.example/evil"):
+        with pytest.raises(Refusal, match="is none of them"):
+            submitted(owner, image)
+    above = merged([TeamRules(images=["train:*"], may_be_widened=False)])
+    assert wider_than_allowed(above, TeamRules(images=["train:5000/evil"])) == ["images"]
+    assert wider_than_allowed(above, TeamRules(images=["docker.io/library/train:1.*"])) == []
 
 
 def test_a_tag_is_refused_where_digests_are_required(owner: User, team: Team) -> None:
