@@ -229,6 +229,28 @@ def test_what_keeps_one_from_starting_is_told(
     assert need.sentence(array.slug) == sentence.format(slug=array.slug)
 
 
+RETRY = "Retry the members that failed (chamber arrays retry sweep-1)"
+REST = "those that were cancelled or preempted (chamber arrays members sweep-1 --status cancelled --status preempted)"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "name", "step"),
+    [
+        (["failed", "failed"], "sweep-1", RETRY),
+        (["failed", "preempted"], "sweep-1", f"{RETRY}, and requeue {REST}"),
+        (["cancelled", "completed"], "sweep-1", f"Requeue {REST}"),
+        (["failed"], "of NLP", "Ask NLP to run these members again"),
+    ],
+)
+def test_the_next_step_is_one_that_does_it(
+    owner: User, team: Team, statuses: list[str], name: str, step: str
+) -> None:
+    array, late = make_array(team, owner, slug="sweep-1", statuses=statuses), make_workload(team, owner)
+    Dependency.objects.create(workload=late, needs_array=array)
+    (need,) = needs.never([late.pk])[late.pk]
+    assert need.step(name) == step
+
+
 def test_the_database_takes_one_need_a_row(owner: User, team: Team) -> None:
     from django.db import IntegrityError, transaction
 
