@@ -97,8 +97,10 @@ def statuses_of(arrays: Collection[UUID]) -> dict[UUID, Counter[str]]:
 
 def too_deep(workloads: Mapping[str, UUID], arrays: Mapping[str, UUID]) -> str:
     """Return the name of one of these behind which `MOST_DEEP` that have not ended wait for each other; "" for none (a
-    query for each level, one more where there are arrays in it).
+    query for each level, one more where there are arrays in it; the same again for each name where there is one).
     """
+    if _depth(set(workloads.values()), set(arrays.values())) < MOST_DEEP:
+        return ""
     for name, key in workloads.items():
         if _depth({key}, set()) >= MOST_DEEP:
             return name

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chamber.errors import Refusal
@@ -151,6 +153,17 @@ def test_a_chain_is_bounded(owner: User, pool: Pool, team: Team, monkeypatch: py
     )
     Workload.objects.filter(slug=last).update(status="cancelled", finished_at=timezone.now())
     submitted(owner, request(depends_on=[f"afterany:{last}"]))
+
+
+def test_more_needs_cost_no_more_queries(owner: User, pool: Pool, team: Team) -> None:
+    def queries(size: int) -> int:
+        slugs = [make_workload(team, owner).slug for _ in range(size)]
+        with CaptureQueriesContext(connection) as made:
+            submitted(owner, request(depends_on=slugs))
+        return len(made)
+
+    queries(2)  # reads which pools there are, once for some seconds
+    assert queries(20) == queries(2)
 
 
 def test_dependencies_of_an_array_are_bounded(owner: User, pool: Pool, team: Team) -> None:
