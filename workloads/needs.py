@@ -97,8 +97,10 @@ def statuses_of(arrays: Collection[UUID]) -> dict[UUID, Counter[str]]:
 
 def too_deep(workloads: Mapping[str, UUID], arrays: Mapping[str, UUID]) -> str:
     """Return the name of one of these behind which `MOST_DEEP` that have not ended wait for each other; "" for none (a
-    query for each level, one more where there are arrays in it).
+    query for each level, one more where there are arrays in it; the same again for each name where there is one).
     """
+    if _depth(set(workloads.values()), set(arrays.values())) < MOST_DEEP:
+        return ""
     for name, key in workloads.items():
         if _depth({key}, set()) >= MOST_DEEP:
             return name
@@ -138,7 +140,8 @@ class UnmetNeed:
     def sentence(self, name: str) -> str:
         """Return what has to happen first, or cannot happen any more; `name` is what the reader may call it."""
         if self.outcome is NeedOutcome.NEVER and self.kind == AFTER_OK:
-            return f"{self._spoilt} of the array {name} ended otherwise than Completed, and all have to complete first."
+            spoilt = count(self._spoilt, "member")
+            return f"{spoilt} of the array {name} ended otherwise than Completed, and all have to complete first."
         if self.outcome is NeedOutcome.NEVER:
             whole = f"All members of the array {name} have" if self.is_array else f"{name} has"
             return f"{whole} completed, and it starts only after another end."
@@ -157,12 +160,22 @@ class UnmetNeed:
             return ""
         if self.kind != AFTER_OK:
             return "Cancel this one: it is not needed."
-        return f"Retry the members that failed (chamber arrays retry {name})"
+        if name != self.slug:
+            return f"Ask {self.team.name} to run these members again"
+        failed = self.statuses.get(Status.FAILED, 0)
+        retry = f"Retry the members that failed (chamber arrays retry {name})"
+        if failed == self._spoilt:
+            return retry
+        rest = (
+            f"those that were cancelled or preempted (chamber arrays members {name} --status cancelled --status "
+            "preempted)"
+        )
+        return f"{retry}, and requeue {rest}" if failed else f"Requeue {rest}"
 
     @property
-    def _spoilt(self) -> str:
+    def _spoilt(self) -> int:
         rest = {Status.COMPLETED, *OPEN}
-        return count(sum(n for status, n in self.statuses.items() if status not in rest), "member")
+        return sum(n for status, n in self.statuses.items() if status not in rest)
 
     @property
     def _left(self) -> str:
@@ -192,3 +205,12 @@ def unmet(ids: Collection[UUID]) -> dict[UUID, list[UnmetNeed]]:
             need = UnmetNeed(kind, of.slug, of.team, of.owner_id, row.needs is None, statuses, came)
             found[row.workload_id].append(need)
     return found
+
+
+def never(ids: Collection[UUID]) -> dict[UUID, list[UnmetNeed]]:
+    """Return those of `unmet` that cannot be met as things are (2 queries at most, none for none)."""
+    found = {
+        key: [need for need in needs if need.outcome is NeedOutcome.NEVER]
+        for key, needs in unmet(ids).items()
+    }
+    return {key: needs for key, needs in found.items() if needs}

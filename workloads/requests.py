@@ -1,7 +1,6 @@
 """What a submission may say: one typed object for form, JSON and YAML, with a sentence for every mistake."""
 
 import difflib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -30,7 +29,7 @@ from chamber.errors import Refusal
 from chamber.words import as_name, count, unfit_for_name
 from teams import durations
 from teams.durations import duration_text
-from workloads import metadata, needs, paths, quantities, times
+from workloads import metadata, needs, paths, quantities, times, to_run
 from workloads.arrays import asked as arrays
 from workloads.data.written import MOST as MOST_MOUNTS
 from workloads.data.written import Mount, checked
@@ -44,10 +43,6 @@ MOST_IN_ONE_REQUEST = 1000
 MOST_PRIORITY = 1_000_000
 MOST_CHARACTERS = 32_768
 """In one argument of the command, or one value of the environment."""
-MOST_TO_RUN_BYTES = 256 * 1024
-"""Command and environment together: an agent is told of a workload in one message of at most 1 MiB."""
-MOST_OF_ARRAY_BYTES = 64 * 1024 * 1024
-"""The same of all members of an array, each of which is stored with its own."""
 TEN_YEARS = 10 * 365 * 86400
 NO_LIMIT = "none"
 """How a time limit is written that is none, whatever the job class has."""
@@ -376,20 +371,8 @@ class SubmissionRequest(BaseModel):
 
     @model_validator(mode="after")
     def _fits_a_message(self) -> Self:
-        size = len(json.dumps([self.command, self.environment], ensure_ascii=False).encode())
-        if self.array is not None:
-            size += arrays.largest_extra(self.array)
-        if size > MOST_TO_RUN_BYTES:
-            whose = "" if self.array is None else " of a member"
-            raise ValueError(
-                f"Command and environment{whose} have {size:,} bytes together; "
-                f"at most {MOST_TO_RUN_BYTES:,} are allowed."
-            )
-        if self.array is not None and size * self.array.size > MOST_OF_ARRAY_BYTES:
-            raise ValueError(
-                f"Command and environment of {count(self.array.size, 'member')} have up to {size * self.array.size:,} "
-                f"bytes together; at most {MOST_OF_ARRAY_BYTES:,} are allowed in an array."
-            )
+        if problem := to_run.problem(self.command, self.environment, self.array):
+            raise ValueError(problem)
         return self
 
     @property

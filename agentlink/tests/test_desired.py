@@ -17,7 +17,8 @@ from chamber.ids import new_id
 from workloads import lifecycle
 from workloads.attempt_tokens import attempt_in
 from workloads.models import Attempt, AttemptNotes, Status, Workload
-from workloads.requests import MOST_CHARACTERS, MOST_TO_RUN_BYTES, SubmissionRequest
+from workloads.requests import MOST_CHARACTERS, SubmissionRequest
+from workloads.to_run import MOST_TO_RUN_BYTES
 
 pytestmark = pytest.mark.django_db
 

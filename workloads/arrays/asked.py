@@ -98,12 +98,20 @@ class ArrayRequest:
         if self.kind == "range":
             return str(self.as_json()["range"])
         written = io.StringIO()
-        if self.kind == "grid":
+        writer = csv.writer(written, lineterminator="\n")
+        if self.kind == "grid" and not any(map(_has_lines, itertools.chain.from_iterable(self.columns))):
             for name, values in zip(self.names, self.columns, strict=True):
-                csv.writer(written, lineterminator="\n").writerow([f"{name}={values[0]}", *values[1:]])
-            return written.getvalue().rstrip("\n")
-        csv.writer(written, lineterminator="\n").writerows([self.names, *self.rows])
+                written.write(f"{name}=")
+                writer.writerow(values)
+        else:
+            writer.writerow(self.names)
+            writer.writerows(member.parameters.values() for member in self.members())
         return written.getvalue().rstrip("\n")
+
+
+def _has_lines(value: str) -> bool:
+    """Return whether a value would be several lines of a grid."""
+    return value.splitlines() not in ([], [value])
 
 
 def read(value: object) -> ArrayRequest | None:
@@ -245,7 +253,8 @@ def _of_grid(grid: Mapping[object, object]) -> ArrayRequest:
 
 
 def _of_csv(text: str) -> ArrayRequest:
-    rows = [row for row in _csv_rows(text) if any(cell.strip() for cell in row)]
+    # An empty line is no member; a single empty value is one where it is quoted.
+    rows = [row for row in _csv_rows(text) if row == [""] or any(cell.strip() for cell in row)]
     if not rows:
         raise ValueError("The CSV of the array is empty: write a line of names, and a line for each member.")
     names = _names([cell.strip() for cell in rows[0]])

@@ -4,7 +4,6 @@
 `@NUMBER` it is the newest version. What the submission says itself holds.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -15,11 +14,12 @@ from django.db.models import F, Q
 from chamber.words import nearest
 from teams.actors import Actor
 from teams.models import Team
+from workloads import to_run
 from workloads.data.written import together
 from workloads.environments import written
 from workloads.environments.written import Reference
 from workloads.models import Environment, EnvironmentVersion
-from workloads.requests import MOST_TO_RUN_BYTES, SubmissionRequest
+from workloads.requests import SubmissionRequest
 
 MOST_LISTED = 10
 
@@ -163,15 +163,9 @@ def _unfit(request: SubmissionRequest, version: EnvironmentVersion) -> str:
             f"{version.reference} has {shared:,} MiB of shared memory, which is part of a pod's memory: more than its "
             f"{request.memory_mib:,} MiB. Say shm_mib yourself, or ask for more memory."
         )
-    return _too_long(request, version)
-
-
-def _too_long(request: SubmissionRequest, version: EnvironmentVersion) -> str:
-    together = [request.command or version.command, {**version.variables, **request.environment}]
-    size = len(json.dumps(together, ensure_ascii=False).encode())
-    if size <= MOST_TO_RUN_BYTES:
-        return ""
-    return (
-        f"Command and variables have {size:,} bytes together with those of {version.reference}; at most "
-        f"{MOST_TO_RUN_BYTES:,} are allowed."
+    return to_run.problem(
+        request.command or version.command,
+        {**version.variables, **request.environment},
+        request.array,
+        beside=version.reference,
     )

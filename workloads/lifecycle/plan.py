@@ -352,7 +352,8 @@ def set_reasons(codes: Mapping[UUID, str]) -> None:
 def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime) -> set[UUID]:
     """End Pending workloads as Failed, or Cancelled, with their reasons; return the ids of those it was done to.
 
-    Waits for nobody: a workload that somebody is changing is left to the next cycle.
+    Waits for nobody: a workload that somebody is changing is left to the next cycle. So is one that fails for what it
+    starts after, where that may come after all by now.
     """
     rows = lock((failure.workload_id for failure in failures), skip_locked=True)
     chosen = [
@@ -361,11 +362,14 @@ def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime)
         if (row := rows.get(failure.workload_id)) is not None
         and (row.version, row.status) == (failure.version, Status.PENDING)
     ]
+    after = [row.pk for failure, row in chosen if failure.code == dependencies.FAILED]
+    needed, others = dependencies.failed(after), needs.never(after)
+    # What they start after may have been put back in the queue since the snapshot.
+    spoilt = {row.pk for _, row in chosen} - (set(after) - needed.keys() - others.keys())
+    chosen = [pair for pair in chosen if pair[1].pk in spoilt]
     journal = Journal(by=by, at=at, rows=[row for _, row in chosen])
     for status, cancels in ((Status.FAILED, False), (Status.CANCELLED, True)):
         change_status([row for each, row in chosen if each.cancels is cancels], status, at=journal.at)
-    needed = dependencies.failed([row.pk for failure, row in chosen if failure.code == dependencies.FAILED])
-    others = needs.unmet([row.pk for failure, row in chosen if failure.code == dependencies.FAILED])
     for failure, row in chosen:
         kind = "cancelled" if failure.cancels else "failed"
         reason = reasons.WorkloadEnd(failure.code, failure.message, kind, failure.next_step)
@@ -381,9 +385,8 @@ def fail_waiting(failures: Sequence[WaitingFailure], *, by: Actor, at: datetime)
     return {row.pk for _, row in chosen}
 
 
-def _of_ends(row: Workload, unmet: Sequence[needs.UnmetNeed]) -> reasons.WorkloadEnd:
+def _of_ends(row: Workload, never: Sequence[needs.UnmetNeed]) -> reasons.WorkloadEnd:
     """Return why one ended that starts after arrays, or after other ends than completed, one of which will not come."""
-    never = [need for need in unmet if need.outcome is needs.NeedOutcome.NEVER]
     names = [need.slug if need.team.pk == row.team_id else f"of {need.team.name}" for need in never]
     steps = [need.step(name) for need, name in zip(never, names, strict=True) if need.kind == needs.AFTER_OK]
     again = f"{'. '.join(steps)}. Then requeue this one (chamber requeue {row.slug})." if steps else ""

@@ -11,6 +11,7 @@ from chamber.errors import Refusal
 from chamber.models import User
 from teams.models import Pool, Role, Team
 from teams.tests.factories import actor, member
+from workloads.arrays import asked
 from workloads.credentials.actions import create_credential
 from workloads.data.actions import create_source
 from workloads.environments.actions import create_environment
@@ -230,3 +231,28 @@ def test_each_member_has_what_its_environment_says_and_mounts_what_the_array_nam
     assert {each.environment["EPOCHS"] for each in members} == {"3"}
     assert MountedSource.objects.filter(workload__array=array, source=source).count() == 3
     assert NamedCredential.objects.filter(workload__array=array, credential=pull).count() == 3
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        {"grid": {"lr": ["a,b", "0.1"], "seed": ["1", "2"]}},
+        {"grid": {"text": ['"quoted"', "plain"]}},
+        {"grid": {"text": ["two\nlines", "one"], "seed": ["1", "2"]}},
+        {"grid": {"text": [""]}},
+        [{"text": ""}, {"text": "1"}],
+        [""],
+    ],
+)
+def test_its_text_in_a_form_gives_the_same_members(array: Any) -> None:
+    first = asked.read(array)
+    assert first is not None
+    again = asked.read(first.text())
+    assert again is not None
+    assert list(again.members()) == list(first.members())
+
+
+def test_empty_lines_of_a_csv_are_no_members() -> None:
+    found = asked.read({"csv": "lr,seed\n1,2\n,\n\n  \n3,4\n"})
+    assert found is not None
+    assert found.rows == (("1", "2"), ("3", "4"))

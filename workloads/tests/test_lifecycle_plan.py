@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from chamber.models import User
 from teams.models import Pool, Team
-from workloads import known, lifecycle
+from workloads import dependencies, known, lifecycle
 from workloads.lifecycle.status import IllegalChange, change_status, lock
-from workloads.models import EventKind, OnPreemption, Status, Workload
-from workloads.tests.factories import SCHEDULER, admit, make_workload, preempt, start
+from workloads.models import Dependency, EventKind, OnPreemption, Status, Workload
+from workloads.tests.factories import SCHEDULER, admit, make_array, make_workload, preempt, start
 
 
 def admission(workload: Workload, pool: Pool) -> lifecycle.PlannedStart:
@@ -205,6 +205,24 @@ def test_what_can_never_run_and_asked_to_be_told_fails_with_its_reason(team: Tea
     workload.refresh_from_db()
     assert (workload.status, workload.reason["message"]) == (Status.FAILED, "It needs 9 GPUs; there are 8.")
     assert lifecycle.fail_waiting([failure], by=SCHEDULER, at=timezone.now()) == set()
+
+
+@pytest.mark.parametrize("kind", ["afterok", "afternotok"])
+def test_what_it_starts_after_may_be_run_again_meanwhile(team: Team, owner: User, kind: str) -> None:
+    array = make_array(team, owner, statuses=["completed" if kind == "afternotok" else "failed"])
+    lates = [make_workload(team, owner) for _ in range(2)]
+    for late in lates:
+        Dependency.objects.create(workload=late, needs_array=array, kind=kind)
+
+    def failed(late: Workload) -> bool:
+        failure = lifecycle.WaitingFailure(late.pk, 1, dependencies.FAILED, "It cannot start.")
+        return bool(lifecycle.fail_waiting([failure], by=SCHEDULER, at=timezone.now()))
+
+    assert failed(lates[0])
+    Workload.objects.filter(array=array).update(status=Status.PENDING, finished_at=None)
+    assert not failed(lates[1])
+    lates[1].refresh_from_db()
+    assert (lates[1].status, lates[1].last_event) == (Status.PENDING, 1)
 
 
 def test_an_illegal_change_is_refused_with_a_sentence(team: Team, owner: User) -> None:

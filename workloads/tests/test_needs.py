@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chamber.errors import Refusal
@@ -153,6 +155,17 @@ def test_a_chain_is_bounded(owner: User, pool: Pool, team: Team, monkeypatch: py
     submitted(owner, request(depends_on=[f"afterany:{last}"]))
 
 
+def test_more_needs_cost_no_more_queries(owner: User, pool: Pool, team: Team) -> None:
+    def queries(size: int) -> int:
+        slugs = [make_workload(team, owner).slug for _ in range(size)]
+        with CaptureQueriesContext(connection) as made:
+            submitted(owner, request(depends_on=slugs))
+        return len(made)
+
+    queries(2)  # reads which pools there are, once for some seconds
+    assert queries(20) == queries(2)
+
+
 def test_dependencies_of_an_array_are_bounded(owner: User, pool: Pool, team: Team) -> None:
     slugs = [make_workload(team, owner).slug for _ in range(6)]
     told = refused(owner, request(array=10_000, depends_on=slugs))["depends_on"]
@@ -227,6 +240,28 @@ def test_what_keeps_one_from_starting_is_told(
     Dependency.objects.create(workload=late, needs_array=array, kind=kind)
     (need,) = needs.unmet([late.pk])[late.pk]
     assert need.sentence(array.slug) == sentence.format(slug=array.slug)
+
+
+RETRY = "Retry the members that failed (chamber arrays retry sweep-1)"
+REST = "those that were cancelled or preempted (chamber arrays members sweep-1 --status cancelled --status preempted)"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "name", "step"),
+    [
+        (["failed", "failed"], "sweep-1", RETRY),
+        (["failed", "preempted"], "sweep-1", f"{RETRY}, and requeue {REST}"),
+        (["cancelled", "completed"], "sweep-1", f"Requeue {REST}"),
+        (["failed"], "of NLP", "Ask NLP to run these members again"),
+    ],
+)
+def test_the_next_step_is_one_that_does_it(
+    owner: User, team: Team, statuses: list[str], name: str, step: str
+) -> None:
+    array, late = make_array(team, owner, slug="sweep-1", statuses=statuses), make_workload(team, owner)
+    Dependency.objects.create(workload=late, needs_array=array)
+    (need,) = needs.never([late.pk])[late.pk]
+    assert need.step(name) == step
 
 
 def test_the_database_takes_one_need_a_row(owner: User, team: Team) -> None:

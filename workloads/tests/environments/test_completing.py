@@ -219,3 +219,16 @@ def test_a_workload_keeps_its_version_whatever_becomes_of_the_environment(
     archive_environment(by=actor(lead), environment=row, archived=True)
     workload.refresh_from_db()
     assert (workload.runs_in, workload.image) == ("nlp/pytorch@1", IMAGE)
+
+
+def test_what_its_environment_adds_counts_for_each_member_of_an_array(
+    owner: User, lead: User, team: Team
+) -> None:
+    make(lead, team, image="train:1", variables={"NOTES": "x" * 20_000})
+    assert refused(owner, array=10_000)["environment"].startswith(
+        "Command and variables of 10,000 members have up to 200,"
+    )
+    value = "y" * 32_000
+    variables = {f"N{n}": value for n in range(7)}
+    fields = refused(owner, variables=variables, array=[{"TEXT": value}])
+    assert "together with those of nlp/pytorch@1; at most 262,144 are allowed." in fields["environment"]
