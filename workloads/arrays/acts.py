@@ -54,8 +54,11 @@ def is_controlled_by(user: "User | AnonymousUser", array: WorkloadArray) -> bool
 
 
 def concerned(array: WorkloadArray, act: str) -> WorkloadQuerySet:
-    """Return the members to which it can be done, as they stand now."""
-    members = Workload.objects.filter(array=array).order_by()
+    """Return the members to which it can be done, as they stand now.
+
+    After a hand-over those that had ended are still of the one who left, and are not run again in that one's name.
+    """
+    members = Workload.objects.filter(array=array, owner=array.owner_id).order_by()
     if act == "cancel":
         return members.filter(status__in=OPEN)
     if act == RETRY:

@@ -11,6 +11,7 @@ from chamber.errors import Conflict, NotAllowed, NotVisible
 from chamber.models import User
 from teams.models import AuditEvent, Role, Team
 from teams.tests.factories import actor, member
+from workloads.actions import hand_over
 from workloads.arrays import acts
 from workloads.models import Status, Workload, WorkloadArray
 from workloads.tests.factories import make_array
@@ -313,3 +314,15 @@ def test_who_does_not_see_values_clones_none(array: WorkloadArray, team: Team, p
     answer = mate.get("/workloads/submit/", {"array": "sweep-1"})
     assert "0.0125" not in answer.content.decode()
     assert not answer.context["form"]["array"].value()
+
+
+def test_an_heir_runs_no_member_again_that_had_ended_before(team: Team, owner: User) -> None:
+    array = make_array(team, owner, statuses=["failed", "pending", "pending"])
+    heir = member(team, Role.RESEARCHER, "hanna")
+    members = Workload.objects.filter(array=array)
+    hand_over(by=actor(owner), ids=set(members.values_list("pk", flat=True)), to=heir)
+    array.refresh_from_db()
+    assert (array.owner, members.get(status=Status.FAILED).owner) == (heir, owner)
+    with pytest.raises(Conflict, match="no member that failed"):
+        acts.act_on(by=actor(heir), array=array, act="retry")
+    assert acts.act_on(by=actor(heir), array=array, act="cancel") == 2
