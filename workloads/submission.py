@@ -203,23 +203,27 @@ def _create(
     prepared = prepare(by=by, requests=requests, setting=setting, at=now, owner=owner)
     taken = [setting.settled(request) for request in requests]
     _refuse_too_many_open(by, owner, sum(request.size for request in requests))
-    pairs = list(zip(prepared, taken, strict=True))
-    single = [(workload, request) for workload, request in pairs if request.array is None]
-    workloads = [workload for workload, _ in single]
+    stored = list(zip(prepared, requests, taken, strict=True))
+    single = [(workload, asked, request) for workload, asked, request in stored if request.array is None]
+    workloads = [workload for workload, _, _ in single]
     Workload.objects.bulk_create(workloads)
-    Event.objects.bulk_create(_first_event(*pair, by, now, message) for pair in single)
+    Event.objects.bulk_create(
+        _first_event(workload, asked, by, now, message) for workload, asked, _ in single
+    )
     NamedCredential.objects.bulk_create(
         row
-        for workload, request in single
+        for workload, _, request in single
         for row in naming.rows_of(workload, setting.credentials.of(request.credentials))
     )
     MountedSource.objects.bulk_create(
-        row for workload, request in single for row in setting.sources.rows_of(workload, request)
+        row for workload, _, request in single for row in setting.sources.rows_of(workload, request)
     )
-    for workload, request in single:
+    for workload, request, _ in single:
         vars(workload)["waits_for_others"] = bool(request.depends_on)
     arrays = [
-        _array(*pair, setting, by=by, at=now, message=message) for pair in pairs if pair[1].array is not None
+        _array(workload, request, setting, by=by, at=now, message=_first_words(workload, asked, message))
+        for workload, asked, request in stored
+        if request.array is not None
     ]
     _write_needs(prepared, requests, arrays, setting)
     if key is not None:
@@ -253,8 +257,7 @@ def _array(
 ) -> NewArray:
     """Store an array with all that its members have."""
     assert request.array is not None  # noqa: S101 - told apart by the caller
-    text = _first_words(template, request, message)
-    new = members.create(template, request.array, request.max_parallel, by=by, at=at, message=text)
+    new = members.create(template, request.array, request.max_parallel, by=by, at=at, message=message)
     members.name_credentials(new, setting.credentials.of(request.credentials))
     found = (setting.sources.source(mount, template.team) for mount in request.mounts)
     members.mount(new, [source for source in found if source is not None])

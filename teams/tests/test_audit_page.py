@@ -115,8 +115,8 @@ def test_a_day_is_meant_to_its_end(acted: Acme, sign_in: SignIn) -> None:
         ),
         (
             "action=tea",
-            "action is &#x27;tea&#x27;; allowed are audit, cluster, credential, group, job-class, member, namespace, "
-            "organisation, person",
+            "action is &#x27;tea&#x27;; allowed are array, audit, cluster, credential, data-source, environment, "
+            "group, job-class, member, namespace, organisation, person",
         ),
         ("action=pool.moved", "allowed are pool.created, pool.deleted, pool.edited."),
     ],

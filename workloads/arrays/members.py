@@ -4,7 +4,7 @@ Members are rows of one statement each table, made from the first member's: ten 
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -167,6 +167,6 @@ def _events(
     """Yield the first event of each member."""
     user = None if by.user is None else by.user.pk
     data = {"status": str(template.status)}
-    tell: Callable[[int], str] = f"{message} Member {{}} of the array {array.slug}.".format
     for key, index in zip(ids, asked.indexes, strict=True):
-        yield key, 1, at, EventKind.SUBMITTED, user, by.name, by.via, tell(index), data
+        text = f"{message} Member {index} of the array {array.slug}."
+        yield key, 1, at, EventKind.SUBMITTED, user, by.name, by.via, text, data

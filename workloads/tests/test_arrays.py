@@ -256,3 +256,12 @@ def test_empty_lines_of_a_csv_are_no_members() -> None:
     found = asked.read({"csv": "lr,seed\n1,2\n,\n\n  \n3,4\n"})
     assert found is not None
     assert found.rows == (("1", "2"), ("3", "4"))
+
+
+def test_the_first_event_of_each_member_says_that_parts_of_a_gpu_are_taken_whole(
+    owner: User, pool: Pool
+) -> None:
+    array = array_of(owner, gpus=0.5, priority=100)
+    said = Event.objects.filter(workload__array=array).values_list("message", flat=True)
+    assert len(said) == 3
+    assert all("Each pod has a GPU of its own in place of 0.5 GPUs" in each for each in said)
